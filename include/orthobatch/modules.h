@@ -1,0 +1,133 @@
+#pragma once
+// BatchOrtho1d, BatchOrtho2d, BatchOrtho3d: modules that stand where BatchNorm1d/2d/3d stood.
+//
+// Training:    Z = R T (X − μ) + b with the batch's own μ and T = T(Σ)
+// Evaluation:  Z = P X + q from the running statistics, folded once and again only after a change
+//
+// Z has the type, shape and memory layout of X. Float and double; on the CPU with kernels of our
+// own, on other devices through ATen operations.
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/pimpl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "orthobatch/options.h"
+
+namespace orthobatch {
+
+namespace kernels {
+struct Moments;
+}
+class LayerAlgebra;
+struct Fold;
+struct CachedFold;
+
+/// What one batch looked like to a layer, kept from its last forward pass in training.
+struct BatchReport {
+  int64_t samples = 0;      ///< M; 0: no batch seen yet
+  torch::Tensor covariance; ///< Σ as conditioned by the method, double, C×C (C for BN)
+  int64_t floored = 0;      ///< eigenvalues or pivots raised to the floor
+  int64_t null = 0;         ///< directions without variance, 0 in T
+};
+
+/// What BatchOrtho1d/2d/3d share, whatever their rank; reached through dynamic_cast in a walk over a
+/// net's modules.
+class BatchOrthoLayer {
+ public:
+  virtual ~BatchOrthoLayer();
+
+  BatchOrthoOptions options;
+
+  torch::Tensor weight;               ///< γ, C; undefined without affine and in specs ending in ->W
+  torch::Tensor bias;                 ///< b, C; undefined without affine
+  torch::Tensor skew;                 ///< strictly lower S by rows, C(C−1)/2; specs with W alone
+  torch::Tensor running_mean;         ///< C
+  torch::Tensor running_cov;          ///< C×C, double whatever the layer's type; not for BN
+  torch::Tensor running_var;          ///< C; BN alone, unbiased as torch keeps it
+  torch::Tensor running_transform;    ///< C×C, double; with RunningAverage::transform alone
+  torch::Tensor num_batches_tracked;  ///< int64 scalar
+
+  /// BatchOrtho2d(64, "ZCA(1e-5,1e12)"), with the name where it has one.
+  std::string description() const;
+
+  const BatchReport& last_batch() const { return last_batch_; }
+
+  /// γ to 1, b and S to 0.
+  void reset_parameters();
+  /// μ̂ to 0, Σ̂ (or the transform) to the identity, no batches tracked.
+  void reset_running_stats();
+
+ protected:
+  BatchOrthoLayer(const BatchOrthoOptions& options, const char* type);
+  BatchOrthoLayer(const BatchOrthoLayer&) = default;
+  BatchOrthoLayer(BatchOrthoLayer&&) = default;
+  BatchOrthoLayer& operator=(const BatchOrthoLayer&) = default;
+  BatchOrthoLayer& operator=(BatchOrthoLayer&&) = default;
+
+  torch::Tensor run(const torch::Tensor& input, bool training);
+
+  /// The buffers whose type does not follow the layer's: double, or integer.
+  std::vector<torch::Tensor*> exact_buffers();
+
+ private:
+  torch::Tensor run_on_batch(const torch::Tensor& input, bool update_running);
+  torch::Tensor run_on_average(const torch::Tensor& input);
+  std::shared_ptr<const CachedFold> folded_average();
+  void update_running_average(const kernels::Moments& moments, const Fold& fold, int64_t samples);
+  void check_input(const torch::Tensor& input, bool batch_statistics) const;
+  [[noreturn]] void refuse_values(const torch::Tensor& input) const;
+  bool is_per_channel() const;
+
+  const char* type_;
+  std::shared_ptr<const LayerAlgebra> algebra_;
+  std::shared_ptr<const CachedFold> cached_;  // immutable, swapped atomically: copies may share it
+  BatchReport last_batch_;
+  bool warned_null_ = false;
+};
+
+template <size_t D, typename Derived>
+class BatchOrthoImplBase : public torch::nn::Cloneable<Derived>, public BatchOrthoLayer {
+ public:
+  BatchOrthoImplBase(int64_t channels, const LayerSpec& spec)
+      : BatchOrthoImplBase(BatchOrthoOptions(channels, spec)) {}
+  explicit BatchOrthoImplBase(const BatchOrthoOptions& options);
+
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+  torch::Tensor forward(const torch::Tensor& input);
+
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
+};
+
+/// Over (N, C) or (N, C, L).
+class BatchOrtho1dImpl : public BatchOrthoImplBase<1, BatchOrtho1dImpl> {
+ public:
+  using BatchOrthoImplBase<1, BatchOrtho1dImpl>::BatchOrthoImplBase;
+};
+
+/// Over (N, C, H, W).
+class BatchOrtho2dImpl : public BatchOrthoImplBase<2, BatchOrtho2dImpl> {
+ public:
+  using BatchOrthoImplBase<2, BatchOrtho2dImpl>::BatchOrthoImplBase;
+};
+
+/// Over (N, C, D, H, W).
+class BatchOrtho3dImpl : public BatchOrthoImplBase<3, BatchOrtho3dImpl> {
+ public:
+  using BatchOrthoImplBase<3, BatchOrtho3dImpl>::BatchOrthoImplBase;
+};
+
+TORCH_MODULE(BatchOrtho1d);
+TORCH_MODULE(BatchOrtho2d);
+TORCH_MODULE(BatchOrtho3d);
+
+/// Gives every BatchOrtho layer of a net its path in the net ("block2.norm") as its name, so that
+/// messages say which layer they mean.
+void name_layers(torch::nn::Module& net);
+
+}  // namespace orthobatch

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <torch/arg.h>
+#include <torch/types.h>
+
+#include "orthobatch/spec.h"
+
+namespace orthobatch {
+
+/// What evaluation uses in place of the batch's statistics.
+enum class RunningAverage {
+  covariance,  ///< the average of μ and Σ; T is computed from them once
+  transform,   ///< the average of μ and T itself
+};
+
+/// Options of BatchOrtho1d, BatchOrtho2d and BatchOrtho3d.
+///
+///     BatchOrtho2d layer(BatchOrthoOptions(64).spec("ZCAE(1e-5)").momentum(0.05));
+struct BatchOrthoOptions {
+  /// `channels` is C of an (N, C, …) input, at least 1.
+  BatchOrthoOptions(int64_t channels, LayerSpec spec = "ZCA(1e-5)")  // NOLINT: as torch's options
+      : channels_(channels), spec_(std::move(spec)) {}
+
+  /// C of an (N, C, …) input. Changing it after construction has no effect.
+  TORCH_ARG(int64_t, channels);
+
+  /// The layer, as parsed from text. Default: ZCA(1e-5). Changing it later has no effect.
+  TORCH_ARG(LayerSpec, spec);
+
+  /// The weight of a batch in the running average, 0 … 1, as in torch's BatchNorm; the paper's α is
+  /// 1 − momentum. `nullopt` averages all batches equally. Default: 0.1. May be changed at any time.
+  TORCH_ARG(c10::optional<double>, momentum) = 0.1;
+
+  /// Whether γ (`weight`) and b (`bias`) are learned. A rotation W is learned whenever the spec has
+  /// one. Default: true. Changing it later has no effect.
+  TORCH_ARG(bool, affine) = true;
+
+  /// Whether running statistics are kept; without them evaluation uses the batch's own. Default:
+  /// true. Changing it later has no effect.
+  TORCH_ARG(bool, track_running_stats) = true;
+
+  /// What is averaged. Default: the covariance. Changing it later has no effect.
+  TORCH_ARG(RunningAverage, running_average) = RunningAverage::covariance;
+
+  /// How messages call this layer; see `name_layers`. Default: empty. May be changed at any time.
+  TORCH_ARG(std::string, name) = "";
+};
+
+}  // namespace orthobatch

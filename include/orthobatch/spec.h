@@ -1,0 +1,92 @@
+#pragma once
+// Layer specs: the paper's names for the layers, as text and as values.
+//
+//   method [ '(' arguments ')' ] [ '->W' [ '->Gamma' ] ]
+//
+//   BN   ZCA(1e-5)   ZCAM(1e-5,1e12,1/100)   ZCAE(1e-5,1e12,q=0.5)   LDL(0)->W->Gamma
+//
+// `orthobatch layers` prints the methods with their arguments.
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+namespace orthobatch {
+
+/// Which backward formulas a layer uses.
+enum class Gradient {
+  exact,  ///< the derivative of what forward computes (docs/math.md)
+  paper,  ///< as printed in the paper, errors included (docs/errata.md)
+};
+
+/// What follows the whitening transform T in Z = R T Xc + b.
+enum class Rotation {
+  none,     ///< R = Γ
+  W,        ///< R = W: a learned rotation, no scale
+  W_Gamma,  ///< R = Γ W
+};
+
+/// A spec that does not parse or whose values are out of range. `what()` shows the text, a caret
+/// under the place, and what was expected there.
+class SpecError : public std::invalid_argument {
+ public:
+  SpecError(const std::string& text, size_t position, const std::string& message);
+
+  /// Offset in the text, in bytes, of the character at fault.
+  size_t position() const { return position_; }
+  /// The message alone, one line.
+  const std::string& message() const { return message_; }
+
+ private:
+  size_t position_;
+  std::string message_;
+};
+
+/// One layer, as a value: a method of the registry with its arguments.
+class LayerSpec {
+ public:
+  /// Parses the text; throws SpecError.
+  LayerSpec(const std::string& text);  // NOLINT(google-explicit-constructor): specs are text
+  LayerSpec(const char* text);         // NOLINT(google-explicit-constructor): specs are text
+
+  const std::string& method() const { return method_; }
+  Gradient gradient() const { return gradient_; }
+  Rotation rotation() const { return rotation_; }
+  /// Channels in a group, each group whitened alone; 0: all channels together.
+  int64_t groups() const { return groups_; }
+  /// An argument of the method by name ("eps", "K", "c", "q", "T", …); flags are 0 or 1.
+  double value(const std::string& name) const;
+  const std::map<std::string, double>& values() const { return values_; }
+
+  /// True when γ scales the output rows (every spec except those that end in `->W`).
+  bool has_scale() const { return rotation_ != Rotation::W; }
+  bool has_rotation() const { return rotation_ != Rotation::none; }
+
+  /// Each returns a changed copy and throws SpecError where the method does not take the value.
+  LayerSpec with(const std::string& name, double value) const;
+  LayerSpec with_gradient(Gradient gradient) const;
+  LayerSpec with_rotation(Rotation rotation) const;
+  LayerSpec with_groups(int64_t channels_per_group) const;
+
+  bool operator==(const LayerSpec& other) const;
+  bool operator!=(const LayerSpec& other) const { return !(*this == other); }
+
+ private:
+  LayerSpec() = default;
+  friend class SpecParser;
+
+  std::string method_;
+  std::map<std::string, double> values_;
+  int64_t groups_ = 0;
+  Gradient gradient_ = Gradient::exact;
+  Rotation rotation_ = Rotation::none;
+};
+
+/// Text to value; throws SpecError.
+LayerSpec parse(const std::string& text);
+
+/// Value to the one canonical text: parse(to_string(s)) == s.
+std::string to_string(const LayerSpec& spec);
+
+}  // namespace orthobatch

@@ -1,0 +1,60 @@
+#pragma once
+// Gradients of a layer against central differences, in double, on data with a chosen spectrum.
+
+#include <torch/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orthobatch/spec.h"
+
+namespace orthobatch {
+
+enum class Spectrum {
+  distinct,   ///< eigenvalues of Σ spread evenly on a log scale from 4 to 0.05
+  close,      ///< the same in pairs, `gap` apart
+  equal,      ///< all 1: white data
+  deficient,  ///< distinct, then the last channel made a copy of the first
+};
+
+struct CheckOptions {
+  int64_t channels = 6;
+  int64_t samples = 24;
+  Spectrum spectrum = Spectrum::distinct;
+  double gap = 1e-6;          ///< for Spectrum::close, in units of Σ
+  bool at_start = false;      ///< γ = 1, b = 0, S = 0 as a new layer has them; else random
+  uint64_t seed = 1;
+  double tolerance = 1e-7;    ///< largest relative error of an exact gradient
+};
+
+/// (samples, channels) data whose covariance has the spectrum, mean about 1.
+torch::Tensor data_with_spectrum(const CheckOptions& options);
+
+enum class Verdict {
+  ok,           ///< within the tolerance
+  off,          ///< outside it, or not finite
+  no_gradient,  ///< none exists at this point; what the layer returns is finite
+  unresolved,   ///< differences of different steps disagree by more than the tolerance
+};
+
+/// One row: the gradient with respect to one tensor.
+struct CheckRow {
+  std::string of;              ///< "x", "gamma", "b", "S"
+  double exact_error = 0;      ///< ‖exact − differences‖ / ‖differences‖
+  std::optional<double> paper_error;
+  double resolution = 0;       ///< how far differences of neighbouring steps agree
+  Verdict verdict = Verdict::ok;
+};
+
+struct CheckResult {
+  std::vector<CheckRow> rows;
+  std::vector<std::string> why_no_gradient;  ///< reasons, where there is none
+
+  bool any(Verdict verdict) const;
+  double largest_exact_error() const;
+};
+
+CheckResult check_gradient(const LayerSpec& spec, const CheckOptions& options);
+
+}  // namespace orthobatch

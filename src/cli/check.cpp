@@ -1,0 +1,100 @@
+// orthobatch check SPEC: the layer's gradients against central differences.
+
+#include <fmt/core.h>
+
+#include <iostream>
+
+#include "check/gradient_check.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+
+namespace orthobatch::cli {
+namespace {
+
+const std::map<std::string, Spectrum> spectra = {{"distinct", Spectrum::distinct},
+                                                 {"close", Spectrum::close},
+                                                 {"equal", Spectrum::equal},
+                                                 {"deficient", Spectrum::deficient}};
+
+std::string name_of(Spectrum spectrum) {
+  for (const auto& [name, value] : spectra)
+    if (value == spectrum) return name;
+  return "";
+}
+
+std::string verdict_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::ok: return "ok";
+    case Verdict::off: return "OFF";
+    case Verdict::no_gradient: return "no gradient here";
+    case Verdict::unresolved: return "unresolved";
+  }
+  return "";
+}
+
+void print(const LayerSpec& spec, const CheckOptions& o, const CheckResult& result) {
+  fmt::print("{}: {} channels, {} samples, {} eigenvalues{}, {} parameters, seed {}\n\n",
+             to_string(spec), o.channels, o.samples, name_of(o.spectrum),
+             o.spectrum == Spectrum::close ? fmt::format(" ({:g} apart)", o.gap) : "",
+             o.at_start ? "initial" : "random", o.seed);
+  std::vector<std::vector<std::string>> table = {
+      {"gradient of", "exact", "paper", "resolved to", "verdict"}};
+  for (const CheckRow& row : result.rows) {
+    const bool compared = row.verdict == Verdict::ok || row.verdict == Verdict::off ||
+                          (row.verdict == Verdict::unresolved && row.exact_error > 0);
+    const auto number = [&](double x) { return compared ? fmt::format("{:.1e}", x) : "-"; };
+    table.push_back({row.of, number(row.exact_error),
+                     row.paper_error ? number(*row.paper_error) : "-", number(row.resolution),
+                     verdict_text(row.verdict)});
+  }
+  fmt::print("{}\n", format_table(table));
+  for (const std::string& why : result.why_no_gradient)
+    fmt::print("No gradient exists here: {}. The layer returns a one-sided, finite value.\n", why);
+  if (result.any(Verdict::unresolved))
+    fmt::print("Unresolved: central differences of different steps disagree by more than {:g}.\n",
+               o.tolerance);
+  if (result.any(Verdict::off))
+    fmt::print("The exact gradient is off: largest relative error {:.1e}, expected at most {:g}.\n",
+               result.largest_exact_error(), o.tolerance);
+  else if (result.any(Verdict::ok))
+    fmt::print("Relative errors against central differences in double; exact within {:g}.\n",
+               o.tolerance);
+}
+
+int check(const std::string& text, const CheckOptions& options) {
+  const LayerSpec spec(text);
+  const CheckResult result = check_gradient(spec, options);
+  print(spec.with_gradient(Gradient::exact), options, result);
+  return result.any(Verdict::off) ? 1 : 0;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand(
+      "check", "A layer's gradients against central differences, exact and as the paper prints them");
+  auto text = std::make_shared<std::string>();
+  auto o = std::make_shared<CheckOptions>();
+  verb->add_option("SPEC", *text, "Layer, as in 'LDL(1e-5)->W->Gamma'")->required();
+  verb->add_option("--channels", o->channels, "N")->capture_default_str()->check(CLI::Range(1, 1024));
+  verb->add_option("--samples", o->samples, "M; fewer than channels is allowed")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1 << 20));
+  verb->add_option("--spectrum", o->spectrum, "Eigenvalues of the covariance")
+      ->transform(CLI::CheckedTransformer(spectra))
+      ->default_str("distinct")
+      ->type_name("distinct|close|equal|deficient");
+  verb->add_option("--gap", o->gap, "Distance within the pairs of --spectrum close")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_flag("--at-start", o->at_start, "γ = 1, b = 0, S = 0, as in a new layer");
+  verb->add_option("--seed", o->seed, "Of data, parameters and loss")->capture_default_str();
+  verb->add_option("--tolerance", o->tolerance, "Largest relative error of an exact gradient")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  verb->footer("Exit code 1 if the exact gradient is off. Points where no gradient exists (ties of\n"
+               "pivots, eigenvalues on a floor) are named; they are neither passed nor failed.");
+  verb->callback([&run, text, o] { run = [text, o] { return check(*text, *o); }; });
+}
+
+}  // namespace orthobatch::cli

@@ -1,0 +1,143 @@
+#include "core/layer.h"
+
+#include <algorithm>
+
+#include "core/cayley.h"
+#include "core/linalg.h"
+#include "core/registry.h"
+
+namespace orthobatch {
+namespace {
+
+Vector slice(const Vector& v, int64_t offset, int64_t width) {
+  return {v.begin() + offset, v.begin() + offset + width};
+}
+
+/// diag(rows) · A
+BlockMatrix scale_rows(const Vector& rows, BlockMatrix a) {
+  for (int64_t b = 0; b < a.count(); ++b) {
+    const int64_t width = a.width(b);
+    for (int64_t i = 0; i < width; ++i)
+      for (int64_t j = 0; j < width; ++j) a.data(b)[i * width + j] *= rows[a.offset(b) + i];
+  }
+  return a;
+}
+
+int64_t block_size(const LayerSpec& spec, int64_t channels) {
+  if (find_method(spec.method()).per_channel) return 1;
+  return spec.groups() > 0 ? std::min(spec.groups(), channels) : channels;
+}
+
+}  // namespace
+
+int64_t Fold::floored() const {
+  int64_t total = 0;
+  for (const auto& f : factors) total += f->floored;
+  return total;
+}
+
+int64_t Fold::null() const {
+  int64_t total = 0;
+  for (const auto& f : factors) total += f->null;
+  return total;
+}
+
+BlockMatrix Fold::conditioned() const {
+  BlockMatrix out(T.size(), T.block());
+  for (int64_t b = 0; b < out.count(); ++b) out.set(b, factors[b]->conditioned);
+  return out;
+}
+
+LayerAlgebra::LayerAlgebra(const LayerSpec& spec, int64_t channels)
+    : method_(make_method(spec)),
+      gradient_(spec.gradient()),
+      channels_(channels),
+      block_(block_size(spec, channels)),
+      rotation_(spec.has_rotation()),
+      // With ->W the method itself has no parameters (the paper's Table 1, footnote a).
+      scale_inside_(find_method(spec.method()).scale_inside && !spec.has_rotation()) {}
+
+Fold LayerAlgebra::fold(const Vector& mean, const BlockMatrix& sigma,
+                        const LayerParameters& p) const {
+  return fold_with(&Method::factor, mean, sigma, p);
+}
+
+Fold LayerAlgebra::fold_average(const Vector& mean, const BlockMatrix& sigma,
+                                const LayerParameters& p) const {
+  return fold_with(&Method::factor_average, mean, sigma, p);
+}
+
+Fold LayerAlgebra::fold_transform(const Vector& mean, const BlockMatrix& T,
+                                  const LayerParameters& p) const {
+  Fold out;
+  out.mean = mean;
+  out.T = T;
+  attach_rotation(out, p);
+  return out;
+}
+
+Fold LayerAlgebra::fold_with(FactorMember factor, const Vector& mean, const BlockMatrix& sigma,
+                             const LayerParameters& p) const {
+  Fold out;
+  out.mean = mean;
+  out.T = BlockMatrix(channels_, block_);
+  const Vector inner = scale_inside_ && !p.gamma.empty() ? p.gamma : Vector(channels_, 1.0);
+  for (int64_t b = 0; b < sigma.count(); ++b) {
+    const Vector gamma = slice(inner, sigma.offset(b), sigma.width(b));
+    out.factors.push_back((*method_.*factor)(sigma.get(b), gamma));
+    out.T.set(b, out.factors.back()->T);
+  }
+  attach_rotation(out, p);
+  return out;
+}
+
+// P = R T with R = Γ, W or Γ W
+void LayerAlgebra::attach_rotation(Fold& fold, const LayerParameters& p) const {
+  if (rotation_) {
+    fold.W = cayley(p.skew, channels_);
+    fold.P = BlockMatrix(channels_, channels_);
+    fold.P.set(0, linalg::matmul(fold.W, fold.T.dense()));
+  } else {
+    fold.P = fold.T;
+  }
+  fold.P = scale_rows(outer_scale(p), std::move(fold.P));
+}
+
+Vector LayerAlgebra::outer_scale(const LayerParameters& p) const {
+  return p.gamma.empty() || scale_inside_ ? Vector(channels_, 1.0) : p.gamma;
+}
+
+LayerGradients LayerAlgebra::pullback(const Fold& fold, const LayerParameters& p,
+                                      const BlockMatrix& B, bool statistics_are_constant) const {
+  LayerGradients out;
+  const BlockMatrix scaled = scale_rows(outer_scale(p), B);  // Γ B
+  BlockMatrix dT;                                            // Rᵀ B, inside the blocks of T
+  if (rotation_) {
+    const Matrix T = fold.T.dense(), dense = B.get(0), scaled_dense = scaled.get(0);
+    const Matrix dR = linalg::matmul_nt(dense, T);  // ∇R = B Tᵀ
+    if (!p.gamma.empty()) out.gamma = rowwise_dot(dR, fold.W);
+    const Matrix dW = linalg::matmul_nt(scaled_dense, T);  // ∇W = Γ ∇R
+    out.skew = pullback_cayley(p.skew, fold.W, dW, gradient_);
+    dT = BlockMatrix::from_dense(linalg::matmul_tn(fold.W, scaled_dense), block_);
+  } else {
+    dT = scaled;
+    if (!p.gamma.empty() && !scale_inside_)
+      for (int64_t b = 0; b < B.count(); ++b) {
+        const Vector dgamma = rowwise_dot(B.get(b), fold.T.get(b));  // ∇γ_i = Σ_j B_ij T_ij
+        out.gamma.insert(out.gamma.end(), dgamma.begin(), dgamma.end());
+      }
+  }
+  if (scale_inside_ && !p.gamma.empty())
+    for (int64_t b = 0; b < dT.count(); ++b) {
+      const Vector dgamma = fold.factors[b]->pullback_scale(dT.get(b));
+      out.gamma.insert(out.gamma.end(), dgamma.begin(), dgamma.end());
+    }
+  if (statistics_are_constant) return out;
+
+  out.sigma = BlockMatrix(channels_, block_);
+  for (int64_t b = 0; b < dT.count(); ++b)
+    out.sigma.set(b, sym(fold.factors[b]->pullback(dT.get(b))));
+  return out;
+}
+
+}  // namespace orthobatch

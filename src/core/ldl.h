@@ -1,0 +1,33 @@
+#pragma once
+// A = Pᵀ L D Lᵀ P for positive semidefinite A, and the pullback that LDL and PLDLP share.
+
+#include <vector>
+
+#include "core/matrix.h"
+#include "orthobatch/spec.h"
+
+namespace orthobatch {
+
+struct LdlDecomposition {
+  Matrix L;                    // unit lower triangular
+  Matrix L_inverse;            // L^(−1)
+  Vector d;                    // pivots, unfloored
+  std::vector<bool> null;      // pivot is rounding noise: d = 0, column of L is 0 below the diagonal
+  std::vector<int64_t> order;  // (P X)_k = X_order[k]
+  bool tied = false;           // two candidates for a pivot were equal within kink_tolerance
+};
+
+enum class Pivoting { none, largest_diagonal };
+
+/// A null pivot is one ≤ null_tolerance · the largest diagonal entry. `minimum` > 0 says that no
+/// pivot lies under it except by rounding (A = Σ+εI): smaller ones are raised and none is null.
+LdlDecomposition ldl(Matrix a, Pivoting pivoting, double minimum);
+
+/// ∇(P A Pᵀ), symmetric, from the gradient of W = D̃^(−1/2) L^(−1).
+///   d_floored: D̃;  has_gradient: whether pivot k moves d̃_k (false: floored or null)
+/// `Gradient::paper` gives Algorithms 2 and 4 as printed.
+Matrix pullback_ldl(const LdlDecomposition& f, const Matrix& W, const Matrix& dW,
+                    const Vector& d_floored, const std::vector<bool>& has_gradient,
+                    Gradient gradient);
+
+}  // namespace orthobatch

@@ -1,0 +1,132 @@
+#include "core/linalg.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#ifdef ORTHOBATCH_WITH_ONEDNN
+#include <dnnl.h>
+#endif
+
+extern "C" {
+void sgemm_(const char* transa, const char* transb, const int* m, const int* n, const int* k,
+            const float* alpha, const float* a, const int* lda, const float* b, const int* ldb,
+            const float* beta, float* c, const int* ldc);
+void dgemm_(const char* transa, const char* transb, const int* m, const int* n, const int* k,
+            const double* alpha, const double* a, const int* lda, const double* b, const int* ldb,
+            const double* beta, double* c, const int* ldc);
+void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
+             double* work, const int* lwork, int* iwork, const int* liwork, int* info);
+void dgesv_(const int* n, const int* nrhs, double* a, const int* lda, int* ipiv, double* b,
+            const int* ldb, int* info);
+void dtrtri_(const char* uplo, const char* diag, const int* n, double* a, const int* lda,
+             int* info);
+}
+
+namespace orthobatch::linalg {
+namespace {
+
+char letter(Op op) { return op == Op::none ? 'N' : 'T'; }
+
+[[noreturn]] void fail(const char* routine, int64_t n, int info, const char* meaning) {
+  throw FactorizationError(std::string("[linalg::") + routine + "] " + meaning + " (matrix " +
+                           std::to_string(n) + "x" + std::to_string(n) + ", LAPACK info " +
+                           std::to_string(info) + ", expected 0)");
+}
+
+}  // namespace
+
+// BLAS is column-major: the row-major product C = op(A) op(B) is Cᵀ = op(B)ᵀ op(A)ᵀ there.
+
+void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
+          int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+#ifdef ORTHOBATCH_WITH_ONEDNN
+  const dnnl_status_t status =
+      dnnl_sgemm(letter(op_a), letter(op_b), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (status != dnnl_success)
+    throw std::runtime_error("[linalg::gemm] oneDNN's sgemm returned status " +
+                             std::to_string(status) + ", expected 0");
+#else
+  const char ta = letter(op_a), tb = letter(op_b);
+  const int im = static_cast<int>(m), in = static_cast<int>(n), ik = static_cast<int>(k);
+  const int ia = static_cast<int>(lda), ib = static_cast<int>(ldb), ic = static_cast<int>(ldc);
+  sgemm_(&tb, &ta, &in, &im, &ik, &alpha, b, &ib, a, &ia, &beta, c, &ic);
+#endif
+}
+
+void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, double alpha, const double* a,
+          int64_t lda, const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
+  const char ta = letter(op_a), tb = letter(op_b);
+  const int im = static_cast<int>(m), in = static_cast<int>(n), ik = static_cast<int>(k);
+  const int ia = static_cast<int>(lda), ib = static_cast<int>(ldb), ic = static_cast<int>(ldc);
+  dgemm_(&tb, &ta, &in, &im, &ik, &alpha, b, &ib, a, &ia, &beta, c, &ic);
+}
+
+Matrix matmul(const Matrix& a, const Matrix& b) {
+  Matrix c(a.rows(), b.cols());
+  gemm(Op::none, Op::none, c.rows(), c.cols(), a.cols(), 1.0, a.data(), a.cols(), b.data(),
+       b.cols(), 0.0, c.data(), c.cols());
+  return c;
+}
+
+Matrix matmul_tn(const Matrix& a, const Matrix& b) {
+  Matrix c(a.cols(), b.cols());
+  gemm(Op::transpose, Op::none, c.rows(), c.cols(), a.rows(), 1.0, a.data(), a.cols(), b.data(),
+       b.cols(), 0.0, c.data(), c.cols());
+  return c;
+}
+
+Matrix matmul_nt(const Matrix& a, const Matrix& b) {
+  Matrix c(a.rows(), b.rows());
+  gemm(Op::none, Op::transpose, c.rows(), c.cols(), a.cols(), 1.0, a.data(), a.cols(), b.data(),
+       b.cols(), 0.0, c.data(), c.cols());
+  return c;
+}
+
+SymmetricEigen eigh(const Matrix& a) {
+  const int n = static_cast<int>(a.rows());
+  Matrix vectors = a;  // row k becomes eigenvector k: LAPACK writes columns, column-major
+  Vector ascending(n);
+  const int lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n;
+  Vector work(lwork);
+  std::vector<int> iwork(liwork);
+  int info = 0;
+  dsyevd_("V", "L", &n, vectors.data(), &n, ascending.data(), work.data(), &lwork, iwork.data(),
+          &liwork, &info);
+  if (info != 0) fail("eigh", n, info, "the symmetric eigensolver did not converge");
+
+  SymmetricEigen out{Vector(ascending.rbegin(), ascending.rend()), Matrix(n)};
+  for (int k = 0; k < n; ++k)
+    for (int i = 0; i < n; ++i) out.U(i, k) = vectors(n - 1 - k, i);
+  return out;
+}
+
+Matrix solve(const Matrix& a, const Matrix& b) {
+  const int n = static_cast<int>(a.rows()), columns = static_cast<int>(b.cols());
+  Matrix lu = transpose(a), x = transpose(b);
+  std::vector<int> pivots(n);
+  int info = 0;
+  dgesv_(&n, &columns, lu.data(), &n, pivots.data(), x.data(), &n, &info);
+  if (info != 0) fail("solve", n, info, "the linear system is singular");
+  return transpose(x);
+}
+
+Matrix inverse_unit_lower(const Matrix& l) {
+  const int n = static_cast<int>(l.rows());
+  Matrix out = l;
+  for (int i = 0; i < n; ++i) {
+    out(i, i) = 1.0;
+    for (int j = i + 1; j < n; ++j) out(i, j) = 0.0;
+  }
+  int info = 0;
+  dtrtri_("U", "U", &n, out.data(), &n, &info);  // lower row-major is upper column-major
+  if (info != 0) fail("inverse_unit_lower", n, info, "the triangular matrix is singular");
+  return out;
+}
+
+double null_tolerance(int64_t n) {
+  // The eigensolver's own error is a few epsilon·λ₁ however small n is: hence at least 16.
+  return static_cast<double>(std::max<int64_t>(n, 16)) * std::numeric_limits<double>::epsilon();
+}
+
+}  // namespace orthobatch::linalg

@@ -1,0 +1,48 @@
+#pragma once
+// The one doorway to LAPACK, BLAS and oneDNN. Every status is checked here: a factorization that
+// fails throws FactorizationError and the caller's state is untouched.
+
+#include <stdexcept>
+
+#include "core/matrix.h"
+
+namespace orthobatch {
+
+class FactorizationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+namespace linalg {
+
+enum class Op { none, transpose };
+
+/// C ← alpha · op(A) op(B) + beta · C, all row-major; op(A) is m×k, op(B) is k×n.
+/// float runs on oneDNN where the build has it, double on BLAS.
+void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
+          int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
+void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, double alpha, const double* a,
+          int64_t lda, const double* b, int64_t ldb, double beta, double* c, int64_t ldc);
+
+Matrix matmul(const Matrix& a, const Matrix& b);     // A B
+Matrix matmul_tn(const Matrix& a, const Matrix& b);  // Aᵀ B
+Matrix matmul_nt(const Matrix& a, const Matrix& b);  // A Bᵀ
+
+/// A = U diag(lambda) Uᵀ with lambda descending and the eigenvectors in the columns of U.
+struct SymmetricEigen {
+  Vector lambda;
+  Matrix U;
+};
+SymmetricEigen eigh(const Matrix& a);
+
+/// X with A X = B.
+Matrix solve(const Matrix& a, const Matrix& b);
+
+/// L^(−1) for a unit lower triangular L (the diagonal is not read).
+Matrix inverse_unit_lower(const Matrix& l);
+
+/// Relative size under which an eigenvalue or pivot of an n×n covariance is rounding noise.
+double null_tolerance(int64_t n);
+
+}  // namespace linalg
+}  // namespace orthobatch

@@ -1,0 +1,70 @@
+#pragma once
+// The dense double matrices of the N×N mathematics. Products go through linalg.h.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace orthobatch {
+
+using Vector = std::vector<double>;
+
+/// Row-major dense matrix of doubles, zero when made.
+class Matrix {
+ public:
+  Matrix() = default;
+  Matrix(int64_t rows, int64_t cols) : rows_(rows), cols_(cols), data_(rows * cols) {}
+  explicit Matrix(int64_t n) : Matrix(n, n) {}
+
+  static Matrix identity(int64_t n);
+  static Matrix diagonal(const Vector& d);
+
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
+  bool empty() const { return data_.empty(); }
+  double* data() { return data_.data(); }
+  const double* data() const { return data_.data(); }
+  double& operator()(int64_t i, int64_t j) { return data_[i * cols_ + j]; }
+  double operator()(int64_t i, int64_t j) const { return data_[i * cols_ + j]; }
+
+  Matrix& operator+=(const Matrix& other);
+  Matrix& operator-=(const Matrix& other);
+  Matrix& operator*=(double s);
+
+ private:
+  int64_t rows_ = 0;
+  int64_t cols_ = 0;
+  Vector data_;
+};
+
+Matrix operator+(Matrix a, const Matrix& b);
+Matrix operator-(Matrix a, const Matrix& b);
+Matrix operator*(double s, Matrix a);
+
+Matrix transpose(const Matrix& a);
+Vector diag(const Matrix& a);
+
+/// (A + Aᵀ)/2
+Matrix sym(const Matrix& a);
+
+/// diag(rows) · A
+Matrix scale_rows(const Vector& rows, Matrix a);
+
+/// A · diag(cols)
+Matrix scale_cols(Matrix a, const Vector& cols);
+
+/// The entries below the diagonal; the rest 0.
+Matrix strictly_lower(Matrix a);
+
+/// The rows of `a` in the order of `rows`: result(i, :) = a(rows[i], :).
+Matrix take_rows(const Matrix& a, const std::vector<int64_t>& rows);
+/// The columns of `a` in the order of `cols`: result(:, j) = a(:, cols[j]).
+Matrix take_cols(const Matrix& a, const std::vector<int64_t>& cols);
+
+/// Σ_ij A_ij B_ij for each row i.
+Vector rowwise_dot(const Matrix& a, const Matrix& b);
+
+bool all_finite(const Matrix& a);
+bool all_finite(const Vector& v);
+
+}  // namespace orthobatch

@@ -1,0 +1,112 @@
+#pragma once
+// What a whitening method is: a map from a covariance Σ to a transform T, and its pullback.
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/matrix.h"
+#include "orthobatch/spec.h"
+
+namespace orthobatch {
+
+/// T = factor(Σ), with what the pullback needs to remember.
+class Factor {
+ public:
+  virtual ~Factor() = default;
+
+  Matrix T;            ///< N×N, Z = R T Xc + b
+  Matrix conditioned;  ///< Σ as the running average takes it: floored, ε included where added
+  int64_t floored = 0; ///< eigenvalues or pivots raised to the floor
+  int64_t null = 0;    ///< eigenvalues or pivots numerically zero: 0 in T, no gradient
+
+  /// ∇Σ from ∇T. The caller symmetrizes; G need not be symmetric.
+  virtual Matrix pullback(const Matrix& dT) const = 0;
+
+  /// ∇γ from ∇T, for the methods that keep the scale inside T.
+  virtual Vector pullback_scale(const Matrix& /*dT*/) const { return {}; }
+
+  /// The discrete choices behind T (a permutation, which values are floored, a sign). Where two
+  /// points differ here, a finite difference between them says nothing.
+  virtual std::vector<int64_t> branch() const { return {}; }
+
+  /// Why no gradient exists at this Σ, or exists only below what doubles resolve; empty if it does.
+  virtual std::vector<std::string> kinks() const { return {}; }
+};
+
+class Method {
+ public:
+  virtual ~Method() = default;
+
+  /// T from a batch's covariance. `gamma` is all ones except for methods with the scale inside.
+  virtual std::unique_ptr<Factor> factor(const Matrix& sigma, const Vector& gamma) const = 0;
+
+  /// T for evaluation, from the running average of `conditioned`: ε is in it already, and so are
+  /// the floors. The default is for methods whose `conditioned` is Σ itself.
+  virtual std::unique_ptr<Factor> factor_average(const Matrix& sigma, const Vector& gamma) const {
+    return factor(sigma, gamma);
+  }
+};
+
+/// One argument of a method's spec.
+struct Parameter {
+  enum class Style { number, fraction, integer, flag };
+
+  std::string name;
+  double default_value = 0;
+  double minimum = 0;
+  double maximum = std::numeric_limits<double>::infinity();
+  Style style = Style::number;
+  bool positional = true;  ///< may stand without its name, in the order of the list
+  std::string meaning;     ///< for `orthobatch layers`
+};
+
+/// The arguments a method is made from.
+struct Arguments {
+  std::map<std::string, double> values;
+  Gradient gradient = Gradient::exact;
+
+  double operator[](const std::string& name) const { return values.at(name); }
+};
+
+/// A method as the registry lists it: the one thing specs, modules, tests and the program iterate.
+struct MethodInfo {
+  std::string name;
+  std::string formula;      ///< T in a line
+  std::string description;  ///< what it does in a sentence
+  std::string paper;        ///< what the paper found
+  std::vector<Parameter> parameters;
+  bool has_paper_gradient = false;
+  bool scale_inside = false;  ///< γ is part of T
+  bool per_channel = false;   ///< sees each channel alone: no covariance is formed
+  std::function<std::unique_ptr<Method>(const Arguments&)> make;
+
+  const Parameter* find(const std::string& parameter) const {
+    for (const Parameter& p : parameters)
+      if (p.name == parameter) return &p;
+    return nullptr;
+  }
+};
+
+// Parameters that several methods share.
+inline Parameter eps_parameter() {
+  Parameter p;
+  p.name = "eps";
+  p.default_value = 1e-5;
+  p.meaning = "added to the variances";
+  return p;
+}
+
+inline Parameter clamp_parameter() {
+  Parameter p;
+  p.name = "K";
+  p.default_value = 1e12;
+  p.minimum = std::numeric_limits<double>::min();
+  p.meaning = "largest |1/(λi−λj)| in the gradient";
+  return p;
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace orthobatch {
+
+/// Shortest decimal text that reads back as the same double: 1e-5, 0.25, 100, 1e12, inf.
+std::string number_text(double x);
+
+/// The same, as 1/n where that is exact and shorter to grasp: 1/100.
+std::string fraction_text(double x);
+
+/// "a, b or c"
+std::string join_choices(const std::vector<std::string>& choices);
+
+/// "; did you mean 'ZCA'?" where a choice is close to the word, else empty.
+std::string suggestion(const std::string& word, const std::vector<std::string>& choices);
+
+}  // namespace orthobatch

@@ -1,0 +1,73 @@
+// The four passes in ATen operations: correct on any device, fast on none in particular. There is
+// no GPU among our machines, so on CUDA this path is untested; the tests hold it to the CPU
+// kernels on CPU tensors.
+
+#include <ATen/ATen.h>
+
+#include "kernels/passes.h"
+
+namespace orthobatch::kernels::aten {
+namespace {
+
+/// (batch, N, …) as N × M.
+at::Tensor rows(const at::Tensor& x) { return x.transpose(0, 1).reshape({x.size(1), -1}); }
+
+/// N × M back to the shape and layout of `like`.
+at::Tensor unrows(const at::Tensor& z, const at::Tensor& like) {
+  std::vector<int64_t> shape = like.sizes().vec();
+  std::swap(shape[0], shape[1]);
+  return at::empty_like(like).copy_(z.reshape(shape).transpose(0, 1));
+}
+
+at::Tensor column(const Vector& v, const at::TensorOptions& options) {
+  return at::tensor(v, at::kDouble).to(options).unsqueeze(1);
+}
+
+at::Tensor dense(const BlockMatrix& m, const at::TensorOptions& options) {
+  const Matrix full = m.dense();
+  return at::from_blob(const_cast<double*>(full.data()), {full.rows(), full.cols()}, at::kDouble)
+      .to(options, /*non_blocking=*/false, /*copy=*/true);
+}
+
+Vector to_vector(const at::Tensor& t) {
+  const at::Tensor c = t.to(at::kCPU, at::kDouble).contiguous();
+  return {c.data_ptr<double>(), c.data_ptr<double>() + c.numel()};
+}
+
+BlockMatrix to_blocks(const at::Tensor& t, int64_t block) {
+  const Vector values = to_vector(t);
+  Matrix m(t.size(0));
+  std::copy(values.begin(), values.end(), m.data());
+  return BlockMatrix::from_dense(m, block);
+}
+
+}  // namespace
+
+Moments moments(const at::Tensor& x, int64_t block) {
+  const at::Tensor X = rows(x).to(at::kDouble);
+  const at::Tensor mean = X.mean(1, /*keepdim=*/true);
+  const at::Tensor centered = X - mean;
+  return {to_vector(mean), to_blocks(at::mm(centered, centered.t()) / X.size(1), block)};
+}
+
+at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
+                     const Vector& offset) {
+  const at::Tensor X = rows(x) - column(center, x.options());
+  return unrows(at::mm(dense(P, x.options()), X) + column(offset, x.options()), x);
+}
+
+Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block) {
+  const at::Tensor G = rows(g).to(at::kDouble);
+  const at::Tensor X = rows(x).to(at::kDouble) - column(center, x.options().dtype(at::kDouble));
+  return {to_blocks(at::mm(G, X.t()), block), to_vector(G.sum(1))};
+}
+
+at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
+                          const BlockMatrix& Q, const Vector& center, const Vector& offset) {
+  at::Tensor out = at::mm(dense(P, g.options()).t(), rows(g)) + column(offset, g.options());
+  if (!Q.empty())
+    out = out + at::mm(dense(Q, x.options()), rows(x) - column(center, x.options()));
+  return unrows(out, g);
+}
+
+}  // namespace orthobatch::kernels::aten

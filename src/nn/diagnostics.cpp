@@ -1,0 +1,116 @@
+#include "orthobatch/diagnostics.h"
+
+#include <cstdio>
+#include <limits>
+
+#include "core/entropy.h"
+#include "core/linalg.h"
+#include "kernels/passes.h"
+#include "nn/function.h"
+#include "orthobatch/modules.h"
+
+namespace orthobatch {
+namespace {
+
+/// Eigenvalues of a covariance, descending; of variances, themselves.
+Vector spectrum(const torch::Tensor& covariance) {
+  TORCH_CHECK(covariance.dim() == 1 ||
+                  (covariance.dim() == 2 && covariance.size(0) == covariance.size(1)),
+              "expected variances (C) or a covariance (C×C), got size ", covariance.sizes());
+  TORCH_CHECK(covariance.numel() > 0 && covariance.isfinite().all().item<bool>(),
+              "expected a finite, non-empty covariance");
+  Vector values = to_vector(covariance);
+  if (covariance.dim() == 1) {
+    std::sort(values.rbegin(), values.rend());
+    return values;
+  }
+  Matrix m(covariance.size(0));
+  std::copy(values.begin(), values.end(), m.data());
+  return linalg::eigh(m).lambda;
+}
+
+}  // namespace
+
+torch::Tensor covariance(const torch::Tensor& x) {
+  TORCH_CHECK(x.dim() >= 2 && x.numel() > 0, "expected a non-empty (N, C, …) tensor, got size ",
+              x.sizes());
+  const kernels::Moments m =
+      kernels::moments(kernels::dense_layout(x.detach()), x.size(1));
+  const Matrix dense = m.covariance.dense();
+  return torch::from_blob(const_cast<double*>(dense.data()), {dense.rows(), dense.cols()},
+                          torch::kDouble)
+      .clone();
+}
+
+torch::Tensor correlation_matrix(const torch::Tensor& x) {
+  const torch::Tensor cov = covariance(x), variance = cov.diagonal();
+  const torch::Tensor scale =
+      torch::where(variance > 0, variance.rsqrt(), torch::zeros_like(variance));
+  return scale.unsqueeze(1) * cov * scale.unsqueeze(0);
+}
+
+double whiteness_error(const torch::Tensor& z) {
+  const torch::Tensor cov = covariance(z);
+  return (cov - torch::eye(cov.size(0), torch::kDouble)).abs().max().item<double>();
+}
+
+double condition_number(const torch::Tensor& covariance) {
+  const Vector lambda = spectrum(covariance);
+  const double noise = linalg::null_tolerance(static_cast<int64_t>(lambda.size())) * lambda.front();
+  return lambda.back() <= noise ? std::numeric_limits<double>::infinity()
+                                : lambda.front() / lambda.back();
+}
+
+double effective_rank(const torch::Tensor& covariance, double q) {
+  TORCH_CHECK(q >= 0, "expected an order q ≥ 0, got ", q);
+  Vector lambda = spectrum(covariance);
+  const double noise = linalg::null_tolerance(static_cast<int64_t>(lambda.size())) * lambda.front();
+  for (double& l : lambda) l = l <= noise ? 0.0 : l;
+  return effective_rank(lambda, q);
+}
+
+std::vector<LayerSummary> summarize(const torch::nn::Module& net) {
+  std::vector<LayerSummary> out;
+  for (const auto& item : net.named_modules()) {
+    const auto* layer = dynamic_cast<const BatchOrthoLayer*>(item.value().get());
+    if (!layer) continue;
+    LayerSummary s;
+    s.name = item.key();
+    s.spec = to_string(layer->options.spec());
+    s.channels = layer->options.channels();
+    const BatchReport& batch = layer->last_batch();
+    if (batch.samples > 0) {
+      s.samples = batch.samples;
+      s.condition_number = condition_number(batch.covariance);
+      s.effective_rank = effective_rank(batch.covariance);
+      s.floored = batch.floored;
+      s.null = batch.null;
+    }
+    out.push_back(s);
+  }
+  return out;
+}
+
+std::string to_string(const std::vector<LayerSummary>& summary) {
+  size_t name_width = 5, spec_width = 4;
+  for (const LayerSummary& s : summary) {
+    name_width = std::max(name_width, s.name.size());
+    spec_width = std::max(spec_width, s.spec.size());
+  }
+  char line[512];
+  const auto row = [&](const char* format, auto... values) {
+    std::snprintf(line, sizeof line, format, static_cast<int>(name_width), values...);
+    return std::string(line);
+  };
+  std::string out = row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s\n", "layer",
+                        static_cast<int>(spec_width), "spec", "channels", "condition", "eff.rank",
+                        "floored", "null");
+  for (const LayerSummary& s : summary)
+    out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %4lld\n", s.name.c_str(),
+               static_cast<int>(spec_width), s.spec.c_str(), static_cast<long long>(s.channels),
+               s.condition_number, s.effective_rank, static_cast<long long>(s.floored),
+               static_cast<long long>(s.null));
+  return out;
+}
+
+}  // namespace orthobatch

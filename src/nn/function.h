@@ -1,0 +1,29 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+
+#include "core/layer.h"
+
+namespace orthobatch {
+
+/// Everything one call of a layer fixes before the data are transformed.
+struct LayerCall {
+  std::shared_ptr<const LayerAlgebra> algebra;
+  std::shared_ptr<const Fold> fold;
+  LayerParameters parameters;
+  bool statistics_are_constant = false;  // evaluation: μ and T do not depend on x
+  std::string description;
+};
+
+/// Z = P (X − μ) + b with gradients to x, weight, bias and skew (undefined where absent). x is dense
+/// (kernels::dense_layout).
+torch::Tensor apply_layer(const torch::Tensor& x, const torch::Tensor& weight,
+                          const torch::Tensor& bias, const torch::Tensor& skew, LayerCall call);
+
+/// A tensor's values in double; empty for an undefined one.
+Vector to_vector(const torch::Tensor& t);
+
+}  // namespace orthobatch

@@ -1,0 +1,310 @@
+#include "orthobatch/modules.h"
+
+#include <torch/nn/init.h>
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "core/cayley.h"
+#include "core/linalg.h"
+#include "core/registry.h"
+#include "core/text.h"
+#include "kernels/passes.h"
+#include "nn/function.h"
+
+namespace orthobatch {
+
+/// P and b folded from running statistics, with the values they were folded from.
+struct CachedFold {
+  Vector mean;
+  Vector statistic;  // running variance, covariance or transform
+  LayerParameters parameters;
+  std::shared_ptr<const Fold> fold;
+
+  bool same_inputs(const CachedFold& other) const {
+    return mean == other.mean && statistic == other.statistic &&
+           parameters.gamma == other.parameters.gamma && parameters.bias == other.parameters.bias &&
+           parameters.skew == other.parameters.skew;
+  }
+};
+
+namespace {
+
+torch::Tensor to_tensor(const BlockMatrix& m, bool diagonal) {
+  if (diagonal) return torch::tensor(m.values(), torch::kDouble);
+  const Matrix dense = m.dense();
+  return torch::from_blob(const_cast<double*>(dense.data()), {dense.rows(), dense.cols()},
+                          torch::kDouble)
+      .clone();
+}
+
+BlockMatrix to_blocks(const Vector& values, int64_t n, int64_t block) {
+  BlockMatrix out(n, block);
+  if (static_cast<int64_t>(values.size()) == n) {
+    out.values() = values;  // a diagonal
+    return out;
+  }
+  Matrix dense(n);
+  std::copy(values.begin(), values.end(), dense.data());
+  return BlockMatrix::from_dense(dense, block);
+}
+
+/// average ← (1−momentum) average + momentum value, in the average's own type.
+void average_into(torch::Tensor& average, const torch::Tensor& value, double momentum) {
+  average.mul_(1 - momentum).add_(value.to(average.options()), momentum);
+}
+
+}  // namespace
+
+BatchOrthoLayer::~BatchOrthoLayer() = default;
+
+BatchOrthoLayer::BatchOrthoLayer(const BatchOrthoOptions& options_, const char* type)
+    : options(options_), type_(type) {
+  TORCH_CHECK(options.channels() >= 1, type_, ": expected at least 1 channel, got ",
+              options.channels());
+  TORCH_CHECK(!options.momentum() || (*options.momentum() >= 0 && *options.momentum() <= 1),
+              type_, ": expected a momentum from 0 to 1, got ", options.momentum().value_or(0));
+  TORCH_CHECK(options.running_average() == RunningAverage::covariance ||
+                  !find_method(options.spec().method()).scale_inside,
+              type_, ": ", options.spec().method(),
+              " has its scale inside the transform; expected RunningAverage::covariance");
+  algebra_ = std::make_shared<const LayerAlgebra>(options.spec(), options.channels());
+}
+
+bool BatchOrthoLayer::is_per_channel() const { return find_method(options.spec().method()).per_channel; }
+
+std::string BatchOrthoLayer::description() const {
+  std::string out = std::string(type_) + "(" + std::to_string(options.channels()) + ", \"" +
+                    to_string(options.spec()) + "\")";
+  return options.name().empty() ? out : out + " '" + options.name() + "'";
+}
+
+std::vector<torch::Tensor*> BatchOrthoLayer::exact_buffers() {
+  std::vector<torch::Tensor*> out;
+  for (torch::Tensor* t : {&running_cov, &running_transform, &num_batches_tracked})
+    if (t->defined()) out.push_back(t);
+  return out;
+}
+
+void BatchOrthoLayer::reset_running_stats() {
+  torch::NoGradGuard no_grad;
+  if (!running_mean.defined()) return;
+  running_mean.zero_();
+  if (running_var.defined()) running_var.fill_(1);
+  for (torch::Tensor* t : {&running_cov, &running_transform})
+    if (t->defined()) t->copy_(torch::eye(options.channels(), t->options()));
+  num_batches_tracked.zero_();
+}
+
+void BatchOrthoLayer::reset_parameters() {
+  reset_running_stats();
+  if (weight.defined()) torch::nn::init::ones_(weight);
+  if (bias.defined()) torch::nn::init::zeros_(bias);
+  if (skew.defined()) torch::nn::init::zeros_(skew);
+}
+
+void BatchOrthoLayer::check_input(const torch::Tensor& input, bool batch_statistics) const {
+  TORCH_CHECK(input.size(1) == options.channels(), description(), ": expected ",
+              options.channels(), " channels, got input of size ", input.sizes());
+  const torch::ScalarType type = input.scalar_type();
+  TORCH_CHECK(type == torch::kFloat || type == torch::kDouble, description(),
+              ": expected input of type float or double, got ", type);
+  for (const torch::Tensor& own : {weight, bias, skew, running_mean})
+    if (own.defined()) {
+      TORCH_CHECK(own.scalar_type() == type, description(), ": expected input of the layer's type ",
+                  own.scalar_type(), ", got ", type);
+      TORCH_CHECK(own.device() == input.device(), description(), ": expected input on ",
+                  own.device(), ", got ", input.device());
+    }
+  const int64_t samples = input.numel() / options.channels();
+  TORCH_CHECK(!batch_statistics || samples > 1, description(),
+              ": Expected more than 1 value per channel when training, got input size ",
+              input.sizes());
+}
+
+void BatchOrthoLayer::refuse_values(const torch::Tensor& input) const {
+  const torch::Tensor x = input.detach();
+  const int64_t nan = x.isnan().sum().item<int64_t>(), inf = x.isinf().sum().item<int64_t>();
+  if (nan + inf == 0)
+    TORCH_CHECK(false, description(), ": expected input whose variance is finite, got values up to ",
+                x.abs().max().item<double>(), " in size; the running statistics are unchanged");
+  const torch::Tensor first = x.isfinite().logical_not().nonzero()[0];
+  TORCH_CHECK(false, description(), ": expected finite input, got ", nan, " NaN and ", inf,
+              " infinite values, the first at ", torch::IntArrayRef(first.data_ptr<int64_t>(), first.numel()),
+              "; the running statistics are unchanged");
+}
+
+torch::Tensor BatchOrthoLayer::run(const torch::Tensor& input, bool training) {
+  const bool batch_statistics = training || !running_mean.defined();
+  check_input(input, batch_statistics);
+  return batch_statistics ? run_on_batch(input, training && running_mean.defined())
+                          : run_on_average(input);
+}
+
+torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool update_running) {
+  const torch::Tensor x = kernels::dense_layout(input);
+  const int64_t samples = x.numel() / options.channels();
+  const kernels::Moments moments = kernels::moments(x.detach(), algebra_->block());
+  if (!all_finite(moments.mean) || !all_finite(moments.covariance.values())) refuse_values(x);
+
+  LayerCall call{algebra_, nullptr, {to_vector(weight), to_vector(bias), to_vector(skew)}, false,
+                 description()};
+  std::shared_ptr<const Fold> fold;
+  try {
+    fold = std::make_shared<const Fold>(
+        algebra_->fold(moments.mean, moments.covariance, call.parameters));
+  } catch (const FactorizationError& error) {
+    throw FactorizationError(call.description + ": " + error.what() +
+                             "; the running statistics are unchanged");
+  }
+  call.fold = fold;
+  torch::Tensor z = apply_layer(x, weight, bias, skew, std::move(call));
+
+  if (update_running) update_running_average(moments, *fold, samples);
+  last_batch_ = {samples, to_tensor(fold->conditioned(), is_per_channel()), fold->floored(),
+                 fold->null()};
+  if (last_batch_.null > 0 && !warned_null_) {
+    warned_null_ = true;
+    TORCH_WARN(description(), ": ", last_batch_.null, " of ", options.channels(),
+               " directions have no variance (constant or duplicated channels, or too few samples);"
+               " they are 0 in the output. Said once.");
+  }
+  return z;
+}
+
+void BatchOrthoLayer::update_running_average(const kernels::Moments& moments, const Fold& fold,
+                                             int64_t samples) {
+  torch::NoGradGuard no_grad;
+  num_batches_tracked.add_(1);
+  const double momentum = options.momentum().has_value()
+                              ? *options.momentum()
+                              : 1.0 / num_batches_tracked.item<double>();
+  average_into(running_mean, torch::tensor(moments.mean, torch::kDouble), momentum);
+  if (running_var.defined()) {
+    const double unbiased = static_cast<double>(samples) / static_cast<double>(samples - 1);
+    average_into(running_var, unbiased * to_tensor(fold.conditioned(), true), momentum);
+  }
+  if (running_cov.defined())
+    average_into(running_cov, to_tensor(fold.conditioned(), false), momentum);
+  if (running_transform.defined()) average_into(running_transform, to_tensor(fold.T, false), momentum);
+}
+
+torch::Tensor BatchOrthoLayer::run_on_average(const torch::Tensor& input) {
+  const std::shared_ptr<const CachedFold> folded = folded_average();
+  return apply_layer(kernels::dense_layout(input), weight, bias, skew,
+                     {algebra_, folded->fold, folded->parameters, true, description()});
+}
+
+// Compares the values themselves: C² comparisons against the C²·M of the transform, and no way to
+// change a statistic or parameter goes unnoticed. Safe for several threads in evaluation at once.
+std::shared_ptr<const CachedFold> BatchOrthoLayer::folded_average() {
+  const torch::Tensor& statistic = running_var.defined()         ? running_var
+                                   : running_transform.defined() ? running_transform
+                                                                 : running_cov;
+  CachedFold now{to_vector(running_mean), to_vector(statistic),
+                 {to_vector(weight), to_vector(bias), to_vector(skew)}, nullptr};
+  std::shared_ptr<const CachedFold> cached = std::atomic_load(&cached_);
+  if (cached && cached->same_inputs(now)) return cached;
+
+  TORCH_CHECK(all_finite(now.mean) && all_finite(now.statistic), description(),
+              ": expected finite running statistics, got NaN or infinite ones");
+  const BlockMatrix blocks = to_blocks(now.statistic, options.channels(), algebra_->block());
+  now.fold = std::make_shared<const Fold>(
+      running_transform.defined() ? algebra_->fold_transform(now.mean, blocks, now.parameters)
+                                  : algebra_->fold_average(now.mean, blocks, now.parameters));
+  cached = std::make_shared<const CachedFold>(std::move(now));
+  std::atomic_store(&cached_, cached);
+  return cached;
+}
+
+// ------------------------------------------------------------------------------- by dimension
+
+template <size_t D, typename Derived>
+BatchOrthoImplBase<D, Derived>::BatchOrthoImplBase(const BatchOrthoOptions& options_)
+    : BatchOrthoLayer(options_, D == 1 ? "BatchOrtho1d" : D == 2 ? "BatchOrtho2d" : "BatchOrtho3d") {
+  reset();  // NOLINT(clang-analyzer-optin.cplusplus.VirtualCall): final in effect, as in torch's
+}
+
+template <size_t D, typename Derived>
+void BatchOrthoImplBase<D, Derived>::reset() {
+  const int64_t channels = options.channels();
+  const LayerSpec& spec = options.spec();
+  const bool per_channel = find_method(spec.method()).per_channel;
+  const bool covariance = options.running_average() == RunningAverage::covariance;
+  const auto parameter = [&](const char* name, bool present, int64_t size) {
+    return this->register_parameter(name, present ? torch::empty({size}) : torch::Tensor(), present);
+  };
+  const auto buffer = [&](const char* name, bool present, const torch::Tensor& value) {
+    const bool kept = present && options.track_running_stats();
+    return this->register_buffer(name, kept ? value : torch::Tensor());
+  };
+  weight = parameter("weight", options.affine() && spec.has_scale(), channels);
+  bias = parameter("bias", options.affine(), channels);
+  skew = parameter("skew", spec.has_rotation(), skew_size(channels));
+  running_mean = buffer("running_mean", true, torch::zeros({channels}));
+  running_var = buffer("running_var", per_channel && covariance, torch::ones({channels}));
+  running_cov = buffer("running_cov", !per_channel && covariance,
+                       torch::eye(channels, torch::kDouble));
+  running_transform = buffer("running_transform", !covariance, torch::eye(channels, torch::kDouble));
+  num_batches_tracked = buffer("num_batches_tracked", true, torch::tensor(0, torch::kLong));
+  reset_parameters();
+}
+
+template <size_t D, typename Derived>
+void BatchOrthoImplBase<D, Derived>::pretty_print(std::ostream& stream) const {
+  stream << description();
+  if (options.momentum()) stream << " momentum=" << *options.momentum();
+  else stream << " momentum=cumulative";
+  if (!options.affine()) stream << " affine=false";
+  if (!options.track_running_stats()) stream << " track_running_stats=false";
+  if (options.running_average() == RunningAverage::transform) stream << " running_average=transform";
+}
+
+template <size_t D, typename Derived>
+torch::Tensor BatchOrthoImplBase<D, Derived>::forward(const torch::Tensor& input) {
+  const auto rank = static_cast<size_t>(input.dim());
+  const bool fits = rank == D + 2 || (D == 1 && rank == 2);
+  TORCH_CHECK(fits, description(), ": expected ", D == 1 ? "2D or 3D" : D == 2 ? "4D" : "5D",
+              " input (got ", rank, "D input)");
+  return run(input, this->is_training());
+}
+
+namespace {
+
+/// Runs a conversion of the module and puts the exact buffers back as they were, on their device.
+template <typename Convert>
+void keeping(const std::vector<torch::Tensor*>& exact, const Convert& convert) {
+  std::vector<torch::Tensor> before;
+  for (const torch::Tensor* t : exact) before.push_back(t->detach());
+  convert();
+  for (size_t k = 0; k < exact.size(); ++k) exact[k]->set_data(before[k].to(exact[k]->device()));
+}
+
+}  // namespace
+
+template <size_t D, typename Derived>
+void BatchOrthoImplBase<D, Derived>::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  keeping(exact_buffers(), [&] { torch::nn::Module::to(device, dtype, non_blocking); });
+}
+
+template <size_t D, typename Derived>
+void BatchOrthoImplBase<D, Derived>::to(torch::Dtype dtype, bool non_blocking) {
+  keeping(exact_buffers(), [&] { torch::nn::Module::to(dtype, non_blocking); });
+}
+
+template <size_t D, typename Derived>
+void BatchOrthoImplBase<D, Derived>::to(torch::Device device, bool non_blocking) {
+  torch::nn::Module::to(device, non_blocking);
+}
+
+template class BatchOrthoImplBase<1, BatchOrtho1dImpl>;
+template class BatchOrthoImplBase<2, BatchOrtho2dImpl>;
+template class BatchOrthoImplBase<3, BatchOrtho3dImpl>;
+
+void name_layers(torch::nn::Module& net) {
+  for (const auto& item : net.named_modules())
+    if (auto* layer = dynamic_cast<BatchOrthoLayer*>(item.value().get()))
+      layer->options.name(item.key());
+}
+
+}  // namespace orthobatch
