@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "orthobatch/options.h"
@@ -125,6 +126,9 @@ class BatchOrtho3dImpl : public BatchOrthoImplBase<3, BatchOrtho3dImpl> {
 TORCH_MODULE(BatchOrtho1d);
 TORCH_MODULE(BatchOrtho2d);
 TORCH_MODULE(BatchOrtho3d);
+
+/// The BatchOrtho layers inside a net with their paths ("block2.norm"), in the order of the net.
+std::vector<std::pair<std::string, BatchOrthoLayer*>> layers_of(const torch::nn::Module& net);
 
 /// Gives every BatchOrtho layer of a net its path in the net ("block2.norm") as its name, so that
 /// messages say which layer they mean.

@@ -38,6 +38,9 @@ enum class Verdict {
   unresolved,   ///< differences of different steps disagree by more than the tolerance
 };
 
+/// The verdict on a gradient that may exist: differences agree among themselves to `resolution`.
+Verdict judge(double error, double resolution, double tolerance);
+
 /// One row: the gradient with respect to one tensor.
 struct CheckRow {
   std::string of;              ///< "x", "gamma", "b", "S"

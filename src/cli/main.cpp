@@ -1,7 +1,10 @@
 #include <c10/util/Exception.h>
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/verbs.h"
+#include "core/text.h"
 #include "orthobatch/spec.h"
 #include "orthobatch/version.h"
 
@@ -13,6 +16,34 @@ std::string message_of(const std::exception& error) {
     return torch_error->what_without_backtrace();
   return error.what();
 }
+
+std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.push_back(verb->get_name());
+  const std::string word = argv[1];
+  if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return "";
+  return fmt::format("no verb '{}', expected {}{}", word, orthobatch::join_choices(verbs),
+                     orthobatch::suggestion(word, verbs));
+}
+
+std::string unexpected_argument(const CLI::App& app) {
+  const std::string word = app.remaining(/*recurse=*/true).at(0);
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands())
+    for (const CLI::Option* option : verb->get_options())
+      if (option->nonpositional()) names.push_back("--" + option->get_lnames().at(0));
+  return fmt::format("an argument was not expected: {}{}", word,
+                     orthobatch::suggestion(word, names));
+}
+
+/// Torch's warnings without its logger's decoration.
+class PlainWarnings : public c10::WarningHandler {
+ public:
+  void process(const c10::SourceLocation&, const std::string& message, bool) override {
+    fmt::print(stderr, "orthobatch: warning: {}\n", message);
+  }
+};
 
 }  // namespace
 
@@ -26,12 +57,21 @@ int main(int argc, char** argv) {
   orthobatch::cli::Run run;
   orthobatch::cli::add_layers(app, run);
   orthobatch::cli::add_check(app, run);
+  if (const std::string complaint = unknown_verb(app, argc, argv); !complaint.empty()) {
+    fmt::print(stderr, "orthobatch: {}\n", complaint);
+    return 2;
+  }
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    fmt::print(stderr, "orthobatch: {}\n", unexpected_argument(app));
+    return 2;
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
   }
+  PlainWarnings warnings;
+  c10::Warning::WarningHandlerGuard guard(&warnings);
   try {
     return run();
   } catch (const orthobatch::SpecError& error) {

@@ -37,20 +37,29 @@ LdlDecomposition ldl(Matrix a, Pivoting pivoting, double minimum) {
   f.null.resize(n);
   f.order.resize(n);
   std::iota(f.order.begin(), f.order.end(), 0);
-  const int64_t top = largest_diagonal(a, 0);
-  const double noise = linalg::null_tolerance(n) * a(top, top);
+  f.L_inverse = Matrix::identity(n);
+  Vector variance = diag(a);  // A_jj, in the order of the pivots
+  const double tolerance = linalg::null_tolerance(n);
 
   Vector column(n);
   for (int64_t k = 0; k < n; ++k) {
     if (pivoting == Pivoting::largest_diagonal) {
       const int64_t best = largest_diagonal(a, k);
-      f.tied = f.tied || (a(best, best) > noise && has_rival(a, k, best));
+      f.tied = f.tied || (a(best, best) > tolerance * variance[0] && has_rival(a, k, best));
       if (best != k) {
         swap_symmetric(a, k, best);
         std::swap(f.order[k], f.order[best]);
+        std::swap(variance[k], variance[best]);
         for (int64_t j = 0; j < k; ++j) std::swap(f.L(k, j), f.L(best, j));
       }
     }
+    // Row k of L^(−1) = e_k − Σ_{j<k} L_kj · row j
+    double noise = tolerance * variance[k];
+    for (int64_t j = 0; j < k; ++j)
+      for (int64_t i = 0; i <= j; ++i) f.L_inverse(k, i) -= f.L(k, j) * f.L_inverse(j, i);
+    for (int64_t i = 0; i < k; ++i)
+      noise += tolerance * f.L_inverse(k, i) * f.L_inverse(k, i) * variance[i];
+
     f.null[k] = minimum <= 0 && a(k, k) <= noise;
     if (f.null[k]) continue;
     f.d[k] = std::max(a(k, k), minimum);
@@ -61,7 +70,6 @@ LdlDecomposition ldl(Matrix a, Pivoting pivoting, double minimum) {
       for (int64_t j = k + 1; j < n; ++j) a(i, j) -= l * column[j];
     }
   }
-  f.L_inverse = linalg::inverse_unit_lower(f.L);
   return f;
 }
 

@@ -19,8 +19,10 @@ struct LdlDecomposition {
 
 enum class Pivoting { none, largest_diagonal };
 
-/// A null pivot is one ≤ null_tolerance · the largest diagonal entry. `minimum` > 0 says that no
-/// pivot lies under it except by rounding (A = Σ+εI): smaller ones are raised and none is null.
+/// Pivot k is what is left of channel k after its regression on the channels before it, the row k of
+/// L^(−1): it is null where it is no larger than the rounding of A carried through that row,
+/// null_tolerance · Σ_j (L^(−1))_kj² A_jj. `minimum` > 0 says that no pivot lies under it except by
+/// rounding (A = Σ+εI): smaller ones are raised and none is null.
 LdlDecomposition ldl(Matrix a, Pivoting pivoting, double minimum);
 
 /// ∇(P A Pᵀ), symmetric, from the gradient of W = D̃^(−1/2) L^(−1).

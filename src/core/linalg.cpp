@@ -19,8 +19,6 @@ void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const 
              double* work, const int* lwork, int* iwork, const int* liwork, int* info);
 void dgesv_(const int* n, const int* nrhs, double* a, const int* lda, int* ipiv, double* b,
             const int* ldb, int* info);
-void dtrtri_(const char* uplo, const char* diag, const int* n, double* a, const int* lda,
-             int* info);
 }
 
 namespace orthobatch::linalg {
@@ -109,19 +107,6 @@ Matrix solve(const Matrix& a, const Matrix& b) {
   dgesv_(&n, &columns, lu.data(), &n, pivots.data(), x.data(), &n, &info);
   if (info != 0) fail("solve", n, info, "the linear system is singular");
   return transpose(x);
-}
-
-Matrix inverse_unit_lower(const Matrix& l) {
-  const int n = static_cast<int>(l.rows());
-  Matrix out = l;
-  for (int i = 0; i < n; ++i) {
-    out(i, i) = 1.0;
-    for (int j = i + 1; j < n; ++j) out(i, j) = 0.0;
-  }
-  int info = 0;
-  dtrtri_("U", "U", &n, out.data(), &n, &info);  // lower row-major is upper column-major
-  if (info != 0) fail("inverse_unit_lower", n, info, "the triangular matrix is singular");
-  return out;
 }
 
 double null_tolerance(int64_t n) {

@@ -38,9 +38,6 @@ SymmetricEigen eigh(const Matrix& a);
 /// X with A X = B.
 Matrix solve(const Matrix& a, const Matrix& b);
 
-/// L^(−1) for a unit lower triangular L (the diagonal is not read).
-Matrix inverse_unit_lower(const Matrix& l);
-
 /// Relative size under which an eigenvalue or pivot of an n×n covariance is rounding noise.
 double null_tolerance(int64_t n);
 

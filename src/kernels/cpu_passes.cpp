@@ -57,20 +57,22 @@ void apply(const Layout& layout, Op op, const T* m, int64_t width, int64_t sampl
                  beta, out + to.offset, to.stride);
 }
 
-/// A few samples spread over the batch give an estimate of the mean good enough to shift by.
+/// A few samples spread over the batch give an estimate of the mean good enough to shift by. Taken
+/// as the first sample plus a mean difference and rounded to T, it is the value itself for a constant
+/// channel, whose variance then comes out as 0.
 template <typename T>
 Vector shift_estimate(const T* x, const Layout& layout) {
-  const int64_t count = std::min<int64_t>(64, layout.samples());
-  Vector shift(layout.channels);
-  for (int64_t k = 0; k < count; ++k) {
-    const int64_t m = k * layout.samples() / count;
-    const int64_t o = m / layout.inner, s = m % layout.inner;
-    for (int64_t c = 0; c < layout.channels; ++c)
-      shift[c] += layout.sample_major ? x[m * layout.channels + c]
-                                      : x[(o * layout.channels + c) * layout.inner + s];
-  }
-  // Rounded to T: x − shift is then exact for a constant channel, whose variance comes out as 0.
-  for (double& s : shift) s = static_cast<T>(s / static_cast<double>(count));
+  const int64_t count = std::min<int64_t>(64, layout.samples()), n = layout.channels;
+  const auto value = [&](int64_t sample, int64_t c) -> double {
+    if (layout.sample_major) return x[sample * n + c];
+    return x[(sample / layout.inner * n + c) * layout.inner + sample % layout.inner];
+  };
+  Vector shift(n);
+  for (int64_t k = 0; k < count; ++k)
+    for (int64_t c = 0; c < n; ++c)
+      shift[c] += value(k * layout.samples() / count, c) - value(0, c);
+  for (int64_t c = 0; c < n; ++c)
+    shift[c] = static_cast<T>(value(0, c) + shift[c] / static_cast<double>(count));
   return shift;
 }
 

@@ -71,11 +71,9 @@ double effective_rank(const torch::Tensor& covariance, double q) {
 
 std::vector<LayerSummary> summarize(const torch::nn::Module& net) {
   std::vector<LayerSummary> out;
-  for (const auto& item : net.named_modules()) {
-    const auto* layer = dynamic_cast<const BatchOrthoLayer*>(item.value().get());
-    if (!layer) continue;
+  for (const auto& [name, layer] : layers_of(net)) {
     LayerSummary s;
-    s.name = item.key();
+    s.name = name;
     s.spec = to_string(layer->options.spec());
     s.channels = layer->options.channels();
     const BatchReport& batch = layer->last_batch();

@@ -102,9 +102,9 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     }
     if (ctx->needs_input_grad(0))
       grads[0] = input_gradient(saved, g, x, products, std::move(gradients.sigma));
-    if (weight.defined() && ctx->needs_input_grad(1)) grads[1] = like(gradients.gamma, weight);
-    if (bias.defined() && ctx->needs_input_grad(2)) grads[2] = like(products.sum, bias);
-    if (skew.defined() && ctx->needs_input_grad(3)) grads[3] = like(gradients.skew, skew);
+    if (ctx->needs_input_grad(1)) grads[1] = like(gradients.gamma, weight);
+    if (ctx->needs_input_grad(2)) grads[2] = like(products.sum, bias);
+    if (ctx->needs_input_grad(3)) grads[3] = like(gradients.skew, skew);
     if (torch::GradMode::is_enabled())
       return refuse_second_derivative(std::move(grads), call.description);
     return grads;
@@ -115,7 +115,11 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
 
 torch::Tensor apply_layer(const torch::Tensor& x, const torch::Tensor& weight,
                           const torch::Tensor& bias, const torch::Tensor& skew, LayerCall call) {
-  return LayerFunction::apply(x, weight, bias, skew, std::move(call));
+  // An autograd function's inputs must be defined: an empty constant stands for an absent one.
+  const auto present = [&](const torch::Tensor& t) {
+    return t.defined() ? t : torch::empty({0}, x.options().requires_grad(false));
+  };
+  return LayerFunction::apply(x, present(weight), present(bias), present(skew), std::move(call));
 }
 
 Vector to_vector(const torch::Tensor& t) {

@@ -301,10 +301,17 @@ template class BatchOrthoImplBase<1, BatchOrtho1dImpl>;
 template class BatchOrthoImplBase<2, BatchOrtho2dImpl>;
 template class BatchOrthoImplBase<3, BatchOrtho3dImpl>;
 
-void name_layers(torch::nn::Module& net) {
-  for (const auto& item : net.named_modules())
+std::vector<std::pair<std::string, BatchOrthoLayer*>> layers_of(const torch::nn::Module& net) {
+  std::vector<std::pair<std::string, BatchOrthoLayer*>> out;
+  // Without the net itself, which torch only hands out where a shared_ptr owns it.
+  for (const auto& item : net.named_modules("", /*include_self=*/false))
     if (auto* layer = dynamic_cast<BatchOrthoLayer*>(item.value().get()))
-      layer->options.name(item.key());
+      out.emplace_back(item.key(), layer);
+  return out;
+}
+
+void name_layers(torch::nn::Module& net) {
+  for (auto& [name, layer] : layers_of(net)) layer->options.name(name);
 }
 
 }  // namespace orthobatch

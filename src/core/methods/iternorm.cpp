@@ -2,6 +2,9 @@
 // Huang et al. 2019.
 //
 //   S = Σ+εI,  t = tr S,  A = S/t,  P₀ = I,  P_{k+1} = (3P_k − P_k³ A)/2,  T = P_T/√t
+//
+// computed in the coupled form with Y_k = P_k A, which is the same in exact arithmetic: rounding grows
+// in the single recursion and does not in this one (Higham, Functions of Matrices, section 6.4).
 
 #include <cmath>
 
@@ -24,29 +27,30 @@ double inner_product(const Matrix& a, const Matrix& b) {
 
 struct IterNormFactor : Factor {
   Matrix A;
-  std::vector<Matrix> P;  // P₀ … P_T
+  std::vector<Matrix> Y, P;  // iterates 0 … T
   double trace = 0;
 
-  // Reverse of the iteration: with G = ∇P_{k+1},
-  //   ∇P_k = (3G − G(P²A)ᵀ − PᵀG(PA)ᵀ − (P²)ᵀGAᵀ)/2,   ∇A −= (P³)ᵀG/2
+  // Reverse of the coupled step M = (3I − P Y)/2, Y' = Y M, P' = M P:
+  //   ∇M = Yᵀ ∇Y' + ∇P' Pᵀ,  ∇Y = ∇Y' Mᵀ − ½ Pᵀ ∇M,  ∇P = Mᵀ ∇P' − ½ ∇M Yᵀ
   Matrix pullback(const Matrix& dT) const override {
     const int64_t n = dT.rows();
     if (trace <= 0) return Matrix(n);
     const double scale = 1.0 / std::sqrt(trace);
-    Matrix G = scale * dT;
-    Matrix dA(n);
+    Matrix dP = scale * dT, dY(n);
     for (size_t k = P.size() - 1; k-- > 0;) {
-      const Matrix& p = P[k];
-      const Matrix p2 = matmul(p, p), pA = matmul(p, A);
-      dA -= 0.5 * matmul_tn(matmul(p2, p), G);
-      const Matrix cubic = matmul_nt(G, matmul(p, pA)) + matmul_nt(matmul_tn(p, G), pA) +
-                           matmul_nt(matmul_tn(p2, G), A);
-      G = 1.5 * G - 0.5 * cubic;
+      const Matrix M = step(P[k], Y[k]);
+      const Matrix dM = matmul_tn(Y[k], dY) + matmul_nt(dP, P[k]);
+      dY = matmul_nt(dY, M) - 0.5 * matmul_tn(P[k], dM);
+      dP = matmul_tn(M, dP) - 0.5 * matmul_nt(dM, Y[k]);
     }
-    // T = P_T t^(−1/2) and A = S/t both depend on t.
+    // Y₀ = A = S/t and T = P_T t^(−1/2) both depend on t.
     const double dtrace =
-        -0.5 * scale / trace * inner_product(dT, P.back()) - inner_product(dA, A) / trace;
-    return add_to_diagonal((1.0 / trace) * dA, dtrace);
+        -0.5 * scale / trace * inner_product(dT, P.back()) - inner_product(dY, A) / trace;
+    return add_to_diagonal((1.0 / trace) * dY, dtrace);
+  }
+
+  static Matrix step(const Matrix& P, const Matrix& Y) {
+    return add_to_diagonal(-0.5 * matmul(P, Y), 1.5);
   }
 };
 
@@ -74,9 +78,11 @@ class IterNorm : public Method {
     }
     f->A = (1.0 / f->trace) * f->conditioned;
     f->P.push_back(Matrix::identity(n));
+    f->Y.push_back(f->A);
     for (int64_t k = 0; k < steps_; ++k) {
-      const Matrix& p = f->P.back();
-      f->P.push_back(1.5 * p - 0.5 * matmul(matmul(p, matmul(p, p)), f->A));
+      const Matrix M = IterNormFactor::step(f->P.back(), f->Y.back());
+      f->Y.push_back(matmul(f->Y.back(), M));
+      f->P.push_back(matmul(M, f->P.back()));
     }
     f->T = (1.0 / std::sqrt(f->trace)) * f->P.back();
     return f;

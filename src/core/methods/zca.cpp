@@ -46,7 +46,7 @@ struct ZcaFactor : Factor {
 
   std::vector<int64_t> branch() const override {
     std::vector<int64_t> out(is_floored.begin(), is_floored.end());
-    out.push_back(floor.source);
+    out.push_back(floored > 0 ? floor.source : -1);
     return out;
   }
 
@@ -107,12 +107,11 @@ std::vector<std::string> ZcaFactor::kinks() const {
   const auto meet = [&](int64_t i, int64_t j) {
     return i >= 0 && j < n && std::abs(lambda[i] - lambda[j]) <= near;
   };
-  const bool any_floored = std::find(is_floored.begin(), is_floored.end(), true) != is_floored.end();
   for (int64_t k = 0; k < n; ++k)
     if (k != s && floor.weight != 1 && std::abs(lambda[k] - floor.theta) <= near)
       out.push_back("eigenvalue " + std::to_string(k + 1) + " sits on the floor");
   if (floor.weight == 1 ? s + 1 < n && (meet(s - 1, s) || meet(s, s + 1))
-                        : any_floored && meet(s, s + 1))
+                        : floored > 0 && meet(s, s + 1))
     out.push_back("eigenvalue " + std::to_string(s + 1) + ", which sets the floor, is not simple");
   if (floor.exact_rank > 0) {
     const double fraction = floor.exact_rank - std::floor(floor.exact_rank);
@@ -151,7 +150,7 @@ class Zca : public Method {
     f->is_floored.resize(n);
     for (size_t k = 0; k < n; ++k) {
       const bool is_null = lambda[k] <= null;
-      f->is_floored[k] = lambda[k] < theta;
+      f->is_floored[k] = theta > 0 && lambda[k] < theta;
       f->floored_[k] = is_null ? 0.0 : std::max({lambda[k], theta, eps});
       f->root[k] = is_null ? 0.0 : 1.0 / std::sqrt(f->floored_[k]);
       f->floored += f->is_floored[k];

@@ -1,0 +1,26 @@
+// A stranger's project: the README's example against the installed package.
+#include <orthobatch/orthobatch.h>
+#include <torch/torch.h>
+
+#include <iostream>
+
+int main() {
+  using namespace torch::nn;
+  torch::manual_seed(0);
+  Sequential net(Conv2d(Conv2dOptions(3, 16, 3).padding(1)), ReLU(),
+                 orthobatch::BatchOrtho2d(16, "ZCA(1e-5)"),  // was BatchNorm2d(16)
+                 AdaptiveAvgPool2d(1), Flatten(), Linear(16, 10));
+  auto loss = net->forward(torch::randn({32, 3, 28, 28})).square().mean();
+  loss.backward();
+
+  std::cout << "orthobatch " << ORTHOBATCH_VERSION << "\n"
+            << orthobatch::to_string(orthobatch::summarize(*net));
+  for (const auto& p : net->parameters())
+    if (!p.grad().isfinite().all().item<bool>()) return 1;
+  try {
+    orthobatch::BatchOrtho2d(16, "ZCA(1e-5");
+    return 1;
+  } catch (const orthobatch::SpecError& error) {
+    std::cout << error.what() << "\n";
+  }
+}

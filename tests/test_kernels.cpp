@@ -1,0 +1,148 @@
+// The passes over the data: our kernels against ATen's operations, in every layout and block size.
+
+#include "kernels/passes.h"
+
+#include "support.h"
+
+namespace orthobatch {
+namespace {
+
+using torch::Tensor;
+using namespace kernels;
+
+double error(const Vector& a, const Vector& b) {
+  return test::relative_error(torch::tensor(a, torch::kDouble), torch::tensor(b, torch::kDouble));
+}
+
+BlockMatrix random_blocks(int64_t n, int64_t block, uint64_t seed) {
+  auto g = test::generator(seed);
+  BlockMatrix out(n, block);
+  const auto size = static_cast<int64_t>(out.values().size());
+  const Tensor t = at::randn({size}, g, torch::TensorOptions(torch::kDouble));
+  std::copy_n(t.data_ptr<double>(), size, out.values().begin());
+  return out;
+}
+
+struct Shape {
+  const char* name;
+  std::vector<int64_t> sizes;
+  bool channels_last;
+};
+
+class Passes : public testing::TestWithParam<std::tuple<Shape, int64_t>> {
+ protected:
+  void SetUp() override {
+    const auto& [shape, b] = GetParam();
+    x = arrange(test::correlated(shape.sizes, 1), shape.channels_last);
+    g = arrange(test::correlated(shape.sizes, 2) - 1.0, shape.channels_last);
+    n = x.size(1);
+    block = b == 0 ? n : std::min(b, n);
+    for (int64_t c = 0; c < n; ++c) center.push_back(1.0 + 0.01 * static_cast<double>(c));
+    for (int64_t c = 0; c < n; ++c) offset.push_back(0.1 * static_cast<double>(c));
+  }
+
+  static Tensor arrange(const Tensor& t, bool channels_last) {
+    return channels_last ? t.movedim(1, -1).contiguous().movedim(-1, 1) : t;
+  }
+
+  Tensor x, g;
+  int64_t n = 0, block = 0;
+  Vector center, offset;
+};
+
+TEST_P(Passes, MomentsAgree) {
+  const Moments a = cpu::moments(x, block), b = aten::moments(x, block);
+  EXPECT_LT(error(a.mean, b.mean), tolerance::passes);
+  EXPECT_LT(error(a.covariance.values(), b.covariance.values()), tolerance::passes);
+}
+
+TEST_P(Passes, TransformAgreesAndKeepsTheLayout) {
+  const BlockMatrix P = random_blocks(n, block, 3);
+  const Tensor a = cpu::transform(x, P, center, offset), b = aten::transform(x, P, center, offset);
+  EXPECT_LT(test::relative_error(a, b), tolerance::passes);
+  EXPECT_EQ(a.strides(), x.strides());
+  EXPECT_EQ(b.strides(), x.strides());
+}
+
+TEST_P(Passes, ProductsAgree) {
+  const Products a = cpu::products(g, x, center, block), b = aten::products(g, x, center, block);
+  EXPECT_LT(error(a.B.values(), b.B.values()), tolerance::passes);
+  EXPECT_LT(error(a.sum, b.sum), tolerance::passes);
+}
+
+TEST_P(Passes, InputGradientAgreesForEveryPairOfBlocks) {
+  for (int64_t p_block : {block, n})  // with a rotation P is dense whatever Q is
+    for (bool with_q : {true, false}) {
+      const BlockMatrix P = random_blocks(n, p_block, 4);
+      const BlockMatrix Q = with_q ? random_blocks(n, block, 5) : BlockMatrix();
+      const Tensor a = cpu::input_gradient(g, x, P, Q, center, offset);
+      const Tensor b = aten::input_gradient(g, x, P, Q, center, offset);
+      EXPECT_LT(test::relative_error(a, b), tolerance::passes);
+      EXPECT_EQ(a.strides(), g.strides());
+    }
+}
+
+TEST_P(Passes, OneAndTwoThreadsAgree) {
+  const int before = torch::get_num_threads();
+  torch::set_num_threads(1);
+  const Moments one = cpu::moments(x, block);
+  torch::set_num_threads(2);
+  const Moments two = cpu::moments(x, block), again = cpu::moments(x, block);
+  torch::set_num_threads(before);
+  EXPECT_LT(error(one.covariance.values(), two.covariance.values()), tolerance::passes);
+  EXPECT_EQ(two.covariance.values(), again.covariance.values()) << "same threads, same bits";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, Passes,
+    testing::Combine(testing::Values(Shape{"flat", {300, 9}, false}, Shape{"single_channel", {40, 1, 3}, false},
+                                     Shape{"sequence", {12, 9, 31}, false},
+                                     Shape{"sequence_last", {12, 9, 31}, true},
+                                     Shape{"image", {6, 13, 9, 11}, false},
+                                     Shape{"image_last", {6, 13, 9, 11}, true},
+                                     Shape{"wide", {3, 70, 40, 40}, false},
+                                     Shape{"wide_last", {3, 70, 40, 40}, true},
+                                     Shape{"point", {50, 13, 1, 1}, false},
+                                     Shape{"volume_last", {3, 8, 4, 5, 6}, true}),
+                     testing::Values(0, 1, 4, 8)),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param).name) + "_block" + std::to_string(std::get<1>(info.param));
+    });
+
+TEST(Moments, AHugeMeanDoesNotSpoilTheCovariance) {
+  const Tensor x = test::correlated({64, 8, 6, 6}, 1) - 1.0;
+  const Moments plain = cpu::moments(x, 8);
+  for (double mean : {1e4, 1e8}) {
+    const Moments shifted = cpu::moments(x + mean, 8);
+    EXPECT_LT(error(shifted.covariance.values(), plain.covariance.values()), mean * 1e-14);
+  }
+  const Tensor f = (x + 1e4).to(torch::kFloat);
+  EXPECT_LT(error(cpu::moments(f, 8).covariance.values(),
+                  cpu::moments(f.to(torch::kDouble), 8).covariance.values()),
+            1e-12);
+}
+
+TEST(Moments, AConstantChannelHasNoVarianceAtAll) {
+  for (torch::Dtype type : {torch::kFloat, torch::kDouble}) {
+    Tensor x = test::correlated({64, 3, 6, 6}, 1, type);
+    x.select(1, 1).fill_(0.1);
+    const Moments m = cpu::moments(x, 3);
+    for (int64_t c : {0, 1, 2}) EXPECT_EQ(m.covariance.data(0)[3 + c], 0.0);
+    EXPECT_NEAR(m.mean[1], 0.1, 1e-8);
+  }
+}
+
+TEST(Layout, OddStridesAreMadeDense) {
+  const Tensor base = test::correlated({6, 10, 9, 11}, 1);
+  for (const Tensor& view : {base.slice(1, 1, 8), base.slice(2, 0, 9, 2), base.transpose(2, 3),
+                             base.flip(3).slice(3, 2, 9), base.select(0, 0).unsqueeze(0).expand({6, 10, 9, 11})}) {
+    const Tensor dense = dense_layout(view);
+    EXPECT_TRUE(dense.equal(view));
+    const Moments a = cpu::moments(dense, view.size(1)), b = aten::moments(view, view.size(1));
+    EXPECT_LT(error(a.covariance.values(), b.covariance.values()), tolerance::passes);
+  }
+  EXPECT_EQ(dense_layout(base).data_ptr(), base.data_ptr());
+}
+
+}  // namespace
+}  // namespace orthobatch

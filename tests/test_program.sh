@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The program as its user meets it: output, messages and exit codes.
+# usage: test_program.sh PROGRAM
+set -u
+program=$1
+failures=0
+
+# expect CODE PATTERN ARGUMENTS…: exit code, and an extended regular expression in the output
+expect() {
+  local code=$1 pattern=$2 output status
+  shift 2
+  output=$("$program" "$@" 2>&1)
+  status=$?
+  if [ "$status" -ne "$code" ] || ! grep -qE -- "$pattern" <<<"$output"; then
+    printf 'FAILED: orthobatch %s\n  expected exit %s and /%s/, got exit %s and:\n%s\n' \
+      "$*" "$code" "$pattern" "$status" "$output"
+    failures=$((failures + 1))
+  fi
+}
+
+expect 0 '^orthobatch [0-9]+\.[0-9]+\.[0-9]+$' --version
+expect 0 'layers' --help
+expect 2 'subcommand' 
+expect 2 "no verb 'chek'.*did you mean 'check'" chek
+expect 2 "not expected: --chanels; did you mean '--channels'" check ZCA --chanels 3
+
+expect 0 'ZCAE\(eps,K\)' layers
+expect 0 'MNIST 0.30 %' layers ZCAE
+expect 0 'IterNorm' layers
+expect 2 "did you mean 'LDL'" layers LDLL
+
+expect 0 '^x .* ok$' check 'ZCA(1e-5)'
+expect 0 '^S .* ok$' check 'LDL(1e-5)->W->Gamma' --channels 4 --samples 12
+expect 0 '^S +[0-9.e-]+ +5\.0e-01 ' check 'BN->W' --at-start
+expect 0 'no gradient here' check 'PLDLP(1e-5)' --spectrum equal
+expect 0 'two channels tie for a pivot' check 'PLDLP(1e-5)' --spectrum equal
+expect 0 '^x .* ok$' check 'ZCA(1e-5)' --spectrum equal
+expect 0 '^x .* ok$' check 'ZCAE(1e-5)' --spectrum deficient
+expect 0 '^x .* ok$' check 'LDL(0)' --samples 4
+expect 0 '^x .* ok$' check 'ZCA(1e-5)' --channels 40 --samples 60
+expect 0 'unresolved' check 'ZCA(1e-5)' --tolerance 1e-17
+expect 2 "did you mean 'ZCA'" check 'ZCB(1e-5)'
+expect 2 '^ +\^$' check 'ZCA(1e-5'
+expect 2 'spectrum' check 'ZCA' --spectrum odd
+expect 2 'samples' check 'ZCA' --samples 1
+expect 2 'SPEC' check
+
+# One line of complaint, never a stack trace.
+if "$program" check 'ZCA(' 2>&1 | grep -qE 'frame #|terminate called'; then
+  echo 'FAILED: a stack trace'
+  failures=$((failures + 1))
+fi
+
+[ "$failures" -eq 0 ] && echo 'program: all as expected'
+exit "$failures"
