@@ -97,8 +97,8 @@ std::vector<std::string> obstacles(const Fold& fold, int64_t samples) {
 }
 
 /// Unit directions in which a tensor is moved: its entries, or random ones where it has many.
-std::vector<torch::Tensor> directions(const torch::Tensor& t, at::Generator& generator) {
-  constexpr int64_t limit = 160;
+std::vector<torch::Tensor> directions(const torch::Tensor& t, int64_t limit,
+                                      at::Generator& generator) {
   std::vector<torch::Tensor> out;
   for (int64_t k = 0; k < std::min(limit, t.numel()); ++k) {
     torch::Tensor d = torch::zeros_like(t);
@@ -256,7 +256,7 @@ CheckResult check_gradient(const LayerSpec& given, const CheckOptions& o) {
       result.rows.push_back(row);
       return;
     }
-    const std::vector<torch::Tensor> along = directions(at, generator);
+    const std::vector<torch::Tensor> along = directions(at, o.directions, generator);
     const Differences fd = central_differences(along, f);
     row.resolution = fd.resolution;
     if (fd.values.empty()) {

@@ -26,6 +26,7 @@ struct CheckOptions {
   bool at_start = false;      ///< γ = 1, b = 0, S = 0 as a new layer has them; else random
   uint64_t seed = 1;
   double tolerance = 1e-7;    ///< largest relative error of an exact gradient
+  int64_t directions = 160;   ///< entries are moved one by one up to this many, else random directions
 };
 
 /// (samples, channels) data whose covariance has the spectrum, mean about 1.

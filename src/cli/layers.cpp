@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "core/registry.h"
@@ -19,46 +21,41 @@ std::string signature(const MethodInfo& info) {
   return info.name + "(" + out + ")";
 }
 
-std::string parameter_text(const Parameter& p) {
+std::string argument_text(const Parameter& p) {
   if (p.style == Parameter::Style::flag) return p.name + ": " + p.meaning;
   const std::string value = p.style == Parameter::Style::fraction ? fraction_text(p.default_value)
                                                                   : number_text(p.default_value);
-  return p.name + " = " + value + ": " + p.meaning;
+  return p.name + "=" + value + ": " + p.meaning;
 }
 
-void print(const MethodInfo& info) {
-  const size_t width = std::min<size_t>(terminal_width(), 110);
-  const auto line = [&](const char* label, const std::string& text) {
-    fmt::print("  {:<11}{}\n", label, wrap(text, width, 13));
-  };
-  fmt::print("{}\n", signature(info));
-  line("", info.description);
-  line("T", info.formula);
-  std::string parameters;
+std::vector<std::string> row_of(const MethodInfo& info) {
+  std::string arguments;
   for (const Parameter& p : info.parameters)
-    parameters += (parameters.empty() ? "" : "; ") + parameter_text(p);
-  line("arguments", parameters);
-  line("paper", info.paper);
-  fmt::print("\n");
+    arguments += (arguments.empty() ? "" : "; ") + argument_text(p);
+  return {signature(info), info.formula + ": " + info.description, arguments, info.paper};
 }
 
 int show(const std::string& only) {
-  if (!only.empty()) {
-    std::vector<std::string> names;
-    for (const MethodInfo& info : registry()) names.push_back(info.name);
-    if (std::find(names.begin(), names.end(), only) == names.end()) {
-      fmt::print(stderr, "orthobatch layers: no method is named '{}', expected {}{}\n", only,
-                 join_choices(names), suggestion(only, names));
-      return 2;
-    }
+  std::vector<std::string> names;
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "T, the whitening transform", "arguments and their defaults", "what the paper found"}};
+  for (const MethodInfo& info : registry()) {
+    names.push_back(info.name);
+    if (only.empty() || info.name == only) rows.push_back(row_of(info));
   }
+  if (rows.size() == 1) {
+    fmt::print(stderr, "orthobatch layers: no method is named '{}', expected {}{}\n", only,
+               join_choices(names), suggestion(only, names));
+    return 2;
+  }
+  const size_t width = std::clamp<size_t>(terminal_width(), 80, 140), first = 18;
+  const size_t rest = (width - first - 6) / 3;
+  fmt::print("{}", format_wrapped_table(rows, {first, rest, rest, rest}));
   if (only.empty())
-    fmt::print("Z = R T (X − μ) + b, with T = T(Σ) by method and R = Γ; in `SPEC->W` R = W and in "
-               "`SPEC->W->Gamma`\nR = Γ W, W a learned rotation. Every method also takes groups=g "
-               "(g channels at a time, each group alone)\nand, where the paper prints a gradient, "
-               "gradient=paper. Test errors are the paper's.\n\n");
-  for (const MethodInfo& info : registry())
-    if (only.empty() || info.name == only) print(info);
+    fmt::print("\nZ = R T (X - mean) + b with R = Gamma, a learned scale per channel. LAYER->W: R = W, a "
+               "learned rotation;\nLAYER->W->Gamma: R = Gamma W. Every layer also takes groups=g (g "
+               "channels at a time, each group whitened\nalone) and, where the paper prints a gradient, "
+               "gradient=paper. Percentages are the paper's test errors.\n");
   return 0;
 }
 

@@ -43,23 +43,43 @@ size_t terminal_width() {
   return 100;
 }
 
-std::string wrap(const std::string& text, size_t width, size_t indent) {
+std::vector<std::string> wrap(const std::string& text, size_t width) {
   std::istringstream words(text);
-  std::string word, out;
-  size_t column = 0;
+  std::vector<std::string> lines;
+  std::string word;
   while (words >> word) {
-    const size_t length = display_width(word);
-    if (column > 0 && column + 1 + length > width) {
-      out += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (column > 0) {
-      out += " ";
-      ++column;
-    } else {
-      column = indent;
+    if (!lines.empty() && display_width(lines.back()) + 1 + display_width(word) <= width)
+      lines.back() += " " + word;
+    else
+      lines.push_back(word);
+  }
+  return lines;
+}
+
+std::string format_wrapped_table(const std::vector<std::vector<std::string>>& rows,
+                                 const std::vector<size_t>& widths) {
+  std::string out;
+  size_t total = 0;
+  for (size_t w : widths) total += w + 2;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::vector<std::vector<std::string>> cells;
+    size_t height = 0;
+    for (size_t c = 0; c < widths.size(); ++c) {
+      cells.push_back(wrap(rows[r][c], widths[c]));
+      height = std::max(height, cells.back().size());
     }
-    out += word;
-    column += length;
+    for (size_t line = 0; line < height; ++line) {
+      std::string text;
+      for (size_t c = 0; c < widths.size(); ++c) {
+        const std::string cell = line < cells[c].size() ? cells[c][line] : "";
+        const size_t width = display_width(cell);
+        text += cell + std::string(width < widths[c] ? widths[c] - width + 2 : 2, ' ');
+      }
+      text.erase(text.find_last_not_of(' ') + 1);
+      out += text + "\n";
+    }
+    if (r == 0) out += std::string(total - 2, '-') + "\n";
+    else if (r + 1 < rows.size()) out += "\n";
   }
   return out;
 }

@@ -14,7 +14,12 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows);
 /// Columns of the terminal on standard output; 100 when it is not one.
 size_t terminal_width();
 
-/// Text broken at spaces to lines of at most `width`, all after the first behind `indent` spaces.
-std::string wrap(const std::string& text, size_t width, size_t indent);
+/// Text broken at spaces into lines of at most `width` columns; a longer word has its own line.
+std::vector<std::string> wrap(const std::string& text, size_t width);
+
+/// A table whose cells are wrapped to the given column widths, a rule under the header and a blank
+/// line between rows.
+std::string format_wrapped_table(const std::vector<std::vector<std::string>>& rows,
+                                 const std::vector<size_t>& widths);
 
 }  // namespace orthobatch::cli
