@@ -42,15 +42,31 @@ inline const std::vector<std::string>& svhn_specs() {
 /// Those, the other methods, and the options that change what is computed.
 inline std::vector<std::string> all_specs() {
   std::vector<std::string> specs = svhn_specs();
-  for (const char* s :
-       {"PCA(0,inf)", "PCA(1e-5,1e12)", "PCA(1e-5)->W->Gamma", "ZCA_spectral(0,inf)",
-        "ZCA_spectral(1e-5,1e12)", "ZCA_spectral(1e-5)->W", "IterNorm(1e-5,5)", "IterNorm(0,9)->W",
-        "ZCAE(1e-5,1e12,q=0.5)", "ZCAE(1e-5,1e12,q=0)", "ZCAE(1e-5,1e12,q=inf)", "PLDLP(0.2)",
-        "PLDLP(0.2,unpermute)", "PLDLP(1e-5,unpermute)->W->Gamma", "LDL_corr(0,eps_bn=0.1)",
-        "BN(1e-3,groups=2)", "ZCA(1e-5,groups=4)", "ZCA(1e-5,groups=2)->W->Gamma",
-        "ZCAE(1e-5,groups=4)", "ZCAM_corr(1e-5,groups=3)", "LDL(1e-5,groups=4)",
-        "PLDLP(1e-5,groups=4)", "PCA(1e-5,groups=4)", "ZCA_spectral(1e-5,groups=4)",
-        "IterNorm(1e-5,7,groups=4)"})
+  for (const char* s : {"PCA(0,inf)",
+                        "PCA(1e-5,1e12)",
+                        "PCA(1e-5)->W->Gamma",
+                        "ZCA_spectral(0,inf)",
+                        "ZCA_spectral(1e-5,1e12)",
+                        "ZCA_spectral(1e-5)->W",
+                        "IterNorm(1e-5,5)",
+                        "IterNorm(0,9)->W",
+                        "ZCAE(1e-5,1e12,q=0.5)",
+                        "ZCAE(1e-5,1e12,q=0)",
+                        "ZCAE(1e-5,1e12,q=inf)",
+                        "PLDLP(0.2)",
+                        "PLDLP(0.2,unpermute)",
+                        "PLDLP(1e-5,unpermute)->W->Gamma",
+                        "LDL_corr(0,eps_bn=0.1)",
+                        "BN(1e-3,groups=2)",
+                        "ZCA(1e-5,groups=4)",
+                        "ZCA(1e-5,groups=2)->W->Gamma",
+                        "ZCAE(1e-5,groups=4)",
+                        "ZCAM_corr(1e-5,groups=3)",
+                        "LDL(1e-5,groups=4)",
+                        "PLDLP(1e-5,groups=4)",
+                        "PCA(1e-5,groups=4)",
+                        "ZCA_spectral(1e-5,groups=4)",
+                        "IterNorm(1e-5,7,groups=4)"})
     specs.push_back(s);
   return specs;
 }
@@ -59,18 +75,25 @@ inline std::vector<std::string> all_specs() {
 inline std::string test_name(const std::string& spec) {
   std::string out;
   for (char c : spec) {
-    if (std::isalnum(static_cast<unsigned char>(c))) out += c;
-    else if (c == '.') out += "p";
-    else if (c == '-') out += "m";
-    else out += "_";
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      out += c;
+    else if (c == '.')
+      out += "p";
+    else if (c == '-')
+      out += "m";
+    else
+      out += "_";
   }
   return out;
 }
 
-inline at::Generator generator(uint64_t seed) { return at::make_generator<at::CPUGeneratorImpl>(seed); }
+inline at::Generator generator(uint64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(seed);
+}
 
 /// Correlated channels: (…) standard normal values mixed by a fixed random matrix, mean about 1.
-inline torch::Tensor correlated(at::IntArrayRef shape, uint64_t seed, torch::Dtype type = torch::kDouble) {
+inline torch::Tensor correlated(at::IntArrayRef shape, uint64_t seed,
+                                torch::Dtype type = torch::kDouble) {
   auto g = generator(seed);
   const auto options = torch::TensorOptions(torch::kDouble);
   const int64_t n = shape[1];
@@ -92,7 +115,8 @@ void randomize_parameters(Layer& layer, uint64_t seed) {
   torch::NoGradGuard no_grad;
   auto g = generator(seed);
   for (torch::Tensor& p : layer->parameters())
-    p.add_(0.3 * at::randn(p.sizes(), g, torch::TensorOptions(torch::kDouble)).to(p.options().requires_grad(false)));
+    p.add_(0.3 * at::randn(p.sizes(), g, torch::TensorOptions(torch::kDouble))
+                     .to(p.options().requires_grad(false)));
 }
 
 /// The message of the exception that `f` throws; fails the test where it throws none.

@@ -1,5 +1,5 @@
-// What must be refused is refused with a line that names the layer, and nothing is changed by it; what
-// is only unusual works.
+// What must be refused is refused with a line that names the layer, and nothing is changed by it;
+// what is only unusual works.
 
 #include "support.h"
 
@@ -22,26 +22,40 @@ std::vector<Tensor> buffers_of(const torch::nn::Module& m) {
 }
 
 TEST(BadInput, WrongRank) {
-  expect_says(message_of([] { BatchOrtho2d(4, "ZCA")->forward(torch::randn({3, 4})); }),
+  expect_says(message_of([] {
+                BatchOrtho2d(4, "ZCA")->forward(torch::randn({3, 4}));
+              }),
               {"BatchOrtho2d(4, \"ZCA(1e-5,1e12)\")", "expected 4D input (got 2D input)"});
-  expect_says(message_of([] { BatchOrtho1d(4, "ZCA")->forward(torch::randn({3, 4, 5, 6})); }),
+  expect_says(message_of([] {
+                BatchOrtho1d(4, "ZCA")->forward(torch::randn({3, 4, 5, 6}));
+              }),
               {"expected 2D or 3D input (got 4D input)"});
-  expect_says(message_of([] { BatchOrtho3d(4, "BN")->forward(torch::randn({3, 4, 5, 6})); }),
+  expect_says(message_of([] {
+                BatchOrtho3d(4, "BN")->forward(torch::randn({3, 4, 5, 6}));
+              }),
               {"expected 5D input (got 4D input)"});
   EXPECT_THROW(BatchOrtho2d(4, "BN")->forward(torch::randn({})), c10::Error);
 }
 
 TEST(BadInput, WrongChannels) {
-  expect_says(message_of([] { BatchOrtho2d(4, "LDL")->forward(torch::randn({3, 5, 2, 2})); }),
+  expect_says(message_of([] {
+                BatchOrtho2d(4, "LDL")->forward(torch::randn({3, 5, 2, 2}));
+              }),
               {"expected 4 channels", "[3, 5, 2, 2]"});
 }
 
 TEST(BadInput, WrongType) {
-  expect_says(message_of([] { BatchOrtho1d(4, "ZCA")->forward(torch::ones({3, 4}, torch::kLong)); }),
+  expect_says(message_of([] {
+                BatchOrtho1d(4, "ZCA")->forward(torch::ones({3, 4}, torch::kLong));
+              }),
               {"expected input of type float or double", "Long"});
-  expect_says(message_of([] { BatchOrtho1d(4, "ZCA")->forward(torch::ones({3, 4}, torch::kHalf)); }),
+  expect_says(message_of([] {
+                BatchOrtho1d(4, "ZCA")->forward(torch::ones({3, 4}, torch::kHalf));
+              }),
               {"expected input of type float or double", "Half"});
-  expect_says(message_of([] { BatchOrtho1d(4, "ZCA")->forward(torch::randn({3, 4}, torch::kDouble)); }),
+  expect_says(message_of([] {
+                BatchOrtho1d(4, "ZCA")->forward(torch::randn({3, 4}, torch::kDouble));
+              }),
               {"expected input of the layer's type Float", "got Double"});
 }
 
@@ -53,7 +67,8 @@ TEST(BadInput, OneSampleInTrainingButNotInEvaluation) {
                   {"Expected more than 1 value per channel when training"});
     EXPECT_EQ(layer->num_batches_tracked.item<int64_t>(), 0);
     layer->eval();
-    EXPECT_EQ(layer->forward(torch::randn({1, 4, 1, 1})).sizes(), (std::vector<int64_t>{1, 4, 1, 1}));
+    EXPECT_EQ(layer->forward(torch::randn({1, 4, 1, 1})).sizes(),
+              (std::vector<int64_t>{1, 4, 1, 1}));
     EXPECT_EQ(layer->forward(torch::randn({0, 4, 3, 3})).numel(), 0);
   }
 }
@@ -89,7 +104,9 @@ INSTANTIATE_TEST_SUITE_P(Specs, NotFinite, testing::ValuesIn(test::svhn_specs())
 TEST(BadInput, OverflowOfTheVarianceIsNamed) {
   BatchOrtho1d layer(3, "ZCA");
   layer->to(torch::kDouble);
-  expect_says(message_of([&] { layer->forward(1e200 * torch::randn({20, 3}, torch::kDouble)); }),
+  expect_says(message_of([&] {
+                layer->forward(1e200 * torch::randn({20, 3}, torch::kDouble));
+              }),
               {"whose variance is finite"});
 }
 
@@ -104,7 +121,10 @@ TEST(BadInput, PoisonedRunningStatisticsAreNotUsed) {
   BatchOrtho1d layer(3, "ZCA");
   layer->running_cov[0][0] = std::nan("");
   layer->eval();
-  expect_says(message_of([&] { layer->forward(torch::randn({4, 3})); }), {"expected finite running statistics"});
+  expect_says(message_of([&] {
+                layer->forward(torch::randn({4, 3}));
+              }),
+              {"expected finite running statistics"});
 }
 
 TEST(BadInput, BadOptions) {
@@ -112,34 +132,55 @@ TEST(BadInput, BadOptions) {
   expect_says(message_of([] { BatchOrtho1d(BatchOrthoOptions(3).momentum(1.5)); }),
               {"expected a momentum from 0 to 1, got 1.5"});
   EXPECT_THROW(BatchOrtho1d(3, "ZCB"), SpecError);
-  expect_says(message_of([] {
-                BatchOrtho1d(BatchOrthoOptions(3, "ZCA_spectral").running_average(RunningAverage::transform));
-              }),
-              {"ZCA_spectral has its scale inside"});
+  expect_says(
+      message_of([] {
+        BatchOrtho1d(
+            BatchOrthoOptions(3, "ZCA_spectral").running_average(RunningAverage::transform));
+      }),
+      {"ZCA_spectral has its scale inside"});
 }
 
 TEST(BadInput, ASecondDerivativeIsRefusedNotInvented) {
   BatchOrtho1d layer(4, "ZCA");
   Tensor x = test::correlated({20, 4}, 1, torch::kFloat).requires_grad_();
-  const Tensor first =
-      torch::autograd::grad({layer->forward(x).pow(3).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
+  const Tensor first = torch::autograd::grad({layer->forward(x).pow(3).sum()}, {x}, {}, true,
+                                             /*create_graph=*/true)[0];
   EXPECT_TRUE(test::is_finite(first));
-  expect_says(message_of([&] { first.sum().backward(); }), {"BatchOrtho1d(4", "differentiated once"});
+  expect_says(message_of([&] { first.sum().backward(); }),
+              {"BatchOrtho1d(4", "differentiated once"});
 }
 
-// Singular covariances are no error: dead and duplicated channels, too few samples, no variance at all.
+// Singular covariances are no error: dead and duplicated channels, too few samples, no variance at
+// all.
 TEST(Singular, GivesFiniteOutputAndGradient) {
-  for (std::string spec : {"BN(0)", "ZCA(0,inf)", "LDL(0)", "PCA(0,inf)", "PLDLP(0)", "ZCAE(0,inf)", "ZCAM(0,inf)",
-                           "ZCA_corr(0,inf)", "LDL_corr(0)", "ZCA_spectral(0,inf)", "IterNorm(0)", "ZCA(1e-5)",
-                           "LDL(1e-5)", "PLDLP(1e-5)", "PCA(1e-5)", "ZCA(0,inf)->W->Gamma", "LDL(0,gradient=paper)",
-                           "PLDLP(0,gradient=paper)", "ZCA(0,inf,gradient=paper)", "ZCAE(0,inf,gradient=paper)"})
+  for (std::string spec : {"BN(0)",
+                           "ZCA(0,inf)",
+                           "LDL(0)",
+                           "PCA(0,inf)",
+                           "PLDLP(0)",
+                           "ZCAE(0,inf)",
+                           "ZCAM(0,inf)",
+                           "ZCA_corr(0,inf)",
+                           "LDL_corr(0)",
+                           "ZCA_spectral(0,inf)",
+                           "IterNorm(0)",
+                           "ZCA(1e-5)",
+                           "LDL(1e-5)",
+                           "PLDLP(1e-5)",
+                           "PCA(1e-5)",
+                           "ZCA(0,inf)->W->Gamma",
+                           "LDL(0,gradient=paper)",
+                           "PLDLP(0,gradient=paper)",
+                           "ZCA(0,inf,gradient=paper)",
+                           "ZCAE(0,inf,gradient=paper)"})
     for (torch::Dtype type : {torch::kFloat, torch::kDouble}) {
       Tensor dead = test::correlated({8, 6, 4, 4}, 1, type);
       dead.select(1, 2).zero_();
       dead.select(1, 5).fill_(0.3);
       Tensor twice = test::correlated({8, 6, 4, 4}, 1, type);
       twice.select(1, 4).copy_(twice.select(1, 1));
-      const Tensor few = test::correlated({3, 6, 1, 1}, 1, type), none = torch::full({4, 6, 2, 2}, 0.7, type);
+      const Tensor few = test::correlated({3, 6, 1, 1}, 1, type),
+                   none = torch::full({4, 6, 2, 2}, 0.7, type);
       for (const Tensor& data : {dead, twice, few, none}) {
         BatchOrtho2d layer(6, spec);
         layer->to(type);
@@ -171,7 +212,8 @@ TEST(Singular, IsWarnedOfOnceAndCounted) {
   x.select(1, 2).zero_();
   for (int k = 0; k < 3; ++k) layer->forward(x);
   EXPECT_EQ(counter.count, 1);
-  EXPECT_NE(counter.last.find("1 of 6 directions have no variance"), std::string::npos) << counter.last;
+  EXPECT_NE(counter.last.find("1 of 6 directions have no variance"), std::string::npos)
+      << counter.last;
   EXPECT_EQ(layer->last_batch().null, 1);
 }
 

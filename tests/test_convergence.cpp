@@ -1,5 +1,5 @@
-// An eigensolver that does not converge: this program's own dsyevd_ stands before LAPACK's and fails on
-// demand.
+// An eigensolver that does not converge: this program's own dsyevd_ stands before LAPACK's and
+// fails on demand.
 
 #include "core/linalg.h"
 #include "support.h"
@@ -8,11 +8,11 @@ namespace {
 int forced_info = 0;
 }
 
-extern "C" void dsyev_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
-                       double* work, const int* lwork, int* info);
+extern "C" void dsyev_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda,
+                       double* w, double* work, const int* lwork, int* info);
 
-extern "C" void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
-                        double* work, const int* lwork, int*, const int*, int* info) {
+extern "C" void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda,
+                        double* w, double* work, const int* lwork, int*, const int*, int* info) {
   if (forced_info != 0) {
     *info = forced_info;
     return;
@@ -32,8 +32,8 @@ TEST(Convergence, FailureIsNamedAndLeavesTheLayerAsItWas) {
   forced_info = 3;
   const std::string message = test::message_of([&] { layer->forward(2 * x); });
   forced_info = 0;
-  for (const char* part : {"BatchOrtho1d(4, \"ZCAE(1e-5,1e12)\") 'trunk.norm'", "did not converge", "4x4", "info 3",
-                           "running statistics are unchanged"})
+  for (const char* part : {"BatchOrtho1d(4, \"ZCAE(1e-5,1e12)\") 'trunk.norm'", "did not converge",
+                           "4x4", "info 3", "running statistics are unchanged"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_TRUE(layer->running_mean.equal(mean));
   EXPECT_TRUE(layer->running_cov.equal(cov));

@@ -33,7 +33,8 @@ void expect_close(const std::string& spec, const Tensor& x, const char* what) {
   EXPECT_LT(test::relative_error(f.z, d.z), tolerance::float_against_double) << what;
   EXPECT_LT(test::relative_error(f.dx, d.dx), tolerance::float_against_double) << what;
   for (size_t k = 0; k < f.parameters.size(); ++k)
-    EXPECT_LT(test::relative_error(f.parameters[k], d.parameters[k]), tolerance::float_against_double)
+    EXPECT_LT(test::relative_error(f.parameters[k], d.parameters[k]),
+              tolerance::float_against_double)
         << what << ", parameter " << k;
 }
 
@@ -59,7 +60,8 @@ TEST_P(Float, AgreesWithDoubleOnDuplicatedChannels) {
   Tensor x = test::correlated({32, 12, 7, 7}, 1, torch::kFloat);
   x.select(1, 11).copy_(x.select(1, 0));
   expect_close(GetParam(), x, "duplicated");
-  expect_close(GetParam(), x.contiguous(torch::MemoryFormat::ChannelsLast), "duplicated, channels last");
+  expect_close(GetParam(), x.contiguous(torch::MemoryFormat::ChannelsLast),
+               "duplicated, channels last");
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, Float, testing::ValuesIn(test::all_specs()),

@@ -16,8 +16,8 @@ struct Case {
 
 constexpr int64_t channels = 6;
 const Case cases[] = {
-    {"distinct", Spectrum::distinct, 0, 18},  {"close6", Spectrum::close, 1e-6, 18},
-    {"close10", Spectrum::close, 1e-10, 18},  {"equal", Spectrum::equal, 0, 18},
+    {"distinct", Spectrum::distinct, 0, 18},    {"close6", Spectrum::close, 1e-6, 18},
+    {"close10", Spectrum::close, 1e-10, 18},    {"equal", Spectrum::equal, 0, 18},
     {"duplicated", Spectrum::deficient, 0, 18}, {"few_samples", Spectrum::distinct, 0, 5},
 };
 
@@ -44,7 +44,8 @@ bool may_lack_gradient(const LayerSpec& spec, const Case& c) {
   if (method == "PLDLP") return name == "equal" || singular;  // ties of pivots
   if (method == "PCA") return true;                           // 1/(λi−λj)
   if (method == "ZCA_spectral" && !spec.has_rotation()) return true;
-  if (method == "ZCAE" || method == "ZCAM" || method == "ZCAM_corr") return c.spectrum == Spectrum::close;
+  if (method == "ZCAE" || method == "ZCAM" || method == "ZCAM_corr")
+    return c.spectrum == Spectrum::close;
   return name == "duplicated" && spec.value("eps") == 0;  // rank jumps under the pseudo-inverse
 }
 
@@ -52,8 +53,7 @@ TEST_P(Gradients, ExactAgreesWithCentralDifferences) {
   const LayerSpec spec = GetParam();
   for (const Case& c : cases) {
     const CheckResult result = run(GetParam(), c, 3);
-    EXPECT_FALSE(result.any(Verdict::off))
-        << c.name << ": error " << result.largest_exact_error();
+    EXPECT_FALSE(result.any(Verdict::off)) << c.name << ": error " << result.largest_exact_error();
     ASSERT_FALSE(result.rows.empty());
     for (const CheckRow& row : result.rows) {
       const bool excused = row.of == "x" && may_lack_gradient(spec, c);

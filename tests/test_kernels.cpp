@@ -95,18 +95,17 @@ TEST_P(Passes, OneAndTwoThreadsAgree) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Passes,
-    testing::Combine(testing::Values(Shape{"flat", {300, 9}, false}, Shape{"single_channel", {40, 1, 3}, false},
-                                     Shape{"sequence", {12, 9, 31}, false},
-                                     Shape{"sequence_last", {12, 9, 31}, true},
-                                     Shape{"image", {6, 13, 9, 11}, false},
-                                     Shape{"image_last", {6, 13, 9, 11}, true},
-                                     Shape{"wide", {3, 70, 40, 40}, false},
-                                     Shape{"wide_last", {3, 70, 40, 40}, true},
-                                     Shape{"point", {50, 13, 1, 1}, false},
-                                     Shape{"volume_last", {3, 8, 4, 5, 6}, true}),
-                     testing::Values(0, 1, 4, 8)),
+    testing::Combine(
+        testing::Values(
+            Shape{"flat", {300, 9}, false}, Shape{"single_channel", {40, 1, 3}, false},
+            Shape{"sequence", {12, 9, 31}, false}, Shape{"sequence_last", {12, 9, 31}, true},
+            Shape{"image", {6, 13, 9, 11}, false}, Shape{"image_last", {6, 13, 9, 11}, true},
+            Shape{"wide", {3, 70, 40, 40}, false}, Shape{"wide_last", {3, 70, 40, 40}, true},
+            Shape{"point", {50, 13, 1, 1}, false}, Shape{"volume_last", {3, 8, 4, 5, 6}, true}),
+        testing::Values(0, 1, 4, 8)),
     [](const auto& info) {
-      return std::string(std::get<0>(info.param).name) + "_block" + std::to_string(std::get<1>(info.param));
+      return std::string(std::get<0>(info.param).name) + "_block" +
+             std::to_string(std::get<1>(info.param));
     });
 
 TEST(Moments, AHugeMeanDoesNotSpoilTheCovariance) {
@@ -134,8 +133,9 @@ TEST(Moments, AConstantChannelHasNoVarianceAtAll) {
 
 TEST(Layout, OddStridesAreMadeDense) {
   const Tensor base = test::correlated({6, 10, 9, 11}, 1);
-  for (const Tensor& view : {base.slice(1, 1, 8), base.slice(2, 0, 9, 2), base.transpose(2, 3),
-                             base.flip(3).slice(3, 2, 9), base.select(0, 0).unsqueeze(0).expand({6, 10, 9, 11})}) {
+  for (const Tensor& view :
+       {base.slice(1, 1, 8), base.slice(2, 0, 9, 2), base.transpose(2, 3),
+        base.flip(3).slice(3, 2, 9), base.select(0, 0).unsqueeze(0).expand({6, 10, 9, 11})}) {
     const Tensor dense = dense_layout(view);
     EXPECT_TRUE(dense.equal(view));
     const Moments a = cpu::moments(dense, view.size(1)), b = aten::moments(view, view.size(1));

@@ -39,8 +39,9 @@ Matrix covariance_matrix(int64_t n, uint64_t seed) {
 Vector ones(int64_t n) { return Vector(n, 1.0); }
 
 TEST(Whiteness, MethodsWithoutEpsilonWhitenExactly) {
-  for (const char* text : {"ZCA(0,inf)", "ZCA_corr(0,inf)", "LDL(0)", "LDL_corr(0)", "PLDLP(0)",
-                           "PLDLP(0,unpermute)", "PCA(0,inf)", "ZCA_spectral(0,inf)", "IterNorm(0,30)"})
+  for (const char* text :
+       {"ZCA(0,inf)", "ZCA_corr(0,inf)", "LDL(0)", "LDL_corr(0)", "PLDLP(0)", "PLDLP(0,unpermute)",
+        "PCA(0,inf)", "ZCA_spectral(0,inf)", "IterNorm(0,30)"})
     for (const char* rotation : {"", "->W", "->W->Gamma"})
       for (uint64_t seed = 1; seed <= 5; ++seed) {
         BatchOrtho2d layer(BatchOrthoOptions(12, std::string(text) + rotation).affine(false));
@@ -91,7 +92,8 @@ TEST(Zcam, HoldsTheConditionNumber) {
   const auto f = make_method("ZCAM(0,inf,1/10)")->factor(sigma, ones(4));
   EXPECT_EQ(f->floored, 2);
   EXPECT_LT(max_abs(f->conditioned - Matrix::diagonal({100, 10, 10, 10})), 1e-12);
-  EXPECT_LT(max_abs(f->T - Matrix::diagonal({0.1, std::sqrt(0.1), std::sqrt(0.1), std::sqrt(0.1)})), 1e-13);
+  EXPECT_LT(max_abs(f->T - Matrix::diagonal({0.1, std::sqrt(0.1), std::sqrt(0.1), std::sqrt(0.1)})),
+            1e-13);
 }
 
 TEST(Zcae, FloorsAtTheEffectiveRank) {
@@ -222,7 +224,8 @@ TEST(Conditioning, ConditionNumberUpTo1e12StaysFiniteAndWhite) {
   o.channels = 6;
   o.samples = 400;
   torch::Tensor x = data_with_spectrum(o) - 1.0;
-  const torch::Tensor scale = torch::logspace(0, -6, 6, 10.0, torch::kDouble);  // variances to 1e-12
+  const torch::Tensor scale =
+      torch::logspace(0, -6, 6, 10.0, torch::kDouble);  // variances to 1e-12
   x = x * scale;
   for (const char* spec : {"ZCA(0,inf)", "LDL(0)", "PLDLP(0)", "PCA(0,inf)", "ZCA_corr(0,inf)"}) {
     BatchOrtho1d layer(6, spec);

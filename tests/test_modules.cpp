@@ -1,4 +1,5 @@
-// The modules as torch users know modules: against BatchNorm, in evaluation, saved, cloned, converted.
+// The modules as torch users know modules: against BatchNorm, in evaluation, saved, cloned,
+// converted.
 
 #include <sstream>
 #include <thread>
@@ -12,9 +13,11 @@ using torch::Tensor;
 
 TEST(BatchNorm, TrainingRunningStatisticsAndEvaluationAgreeWithTorch) {
   for (bool last : {false, true})
-    for (c10::optional<double> momentum : {c10::optional<double>(0.1), c10::optional<double>(0.37), c10::optional<double>()})
+    for (c10::optional<double> momentum :
+         {c10::optional<double>(0.1), c10::optional<double>(0.37), c10::optional<double>()})
       for (bool affine : {true, false}) {
-        torch::nn::BatchNorm2d theirs(torch::nn::BatchNorm2dOptions(5).momentum(momentum).affine(affine));
+        torch::nn::BatchNorm2d theirs(
+            torch::nn::BatchNorm2dOptions(5).momentum(momentum).affine(affine));
         BatchOrtho2d ours(BatchOrthoOptions(5, "BN").momentum(momentum).affine(affine));
         test::randomize_parameters(theirs, 3);
         test::randomize_parameters(ours, 3);
@@ -27,10 +30,14 @@ TEST(BatchNorm, TrainingRunningStatisticsAndEvaluationAgreeWithTorch) {
           (za * G).sum().backward();
           (zb * G).sum().backward();
           EXPECT_TRUE(torch::allclose(zb, za, tolerance::batch_norm, tolerance::batch_norm));
-          EXPECT_TRUE(torch::allclose(b.grad(), a.grad(), tolerance::batch_norm, tolerance::batch_norm));
-          EXPECT_TRUE(torch::allclose(ours->running_mean, theirs->running_mean, tolerance::batch_norm, tolerance::batch_norm));
-          EXPECT_TRUE(torch::allclose(ours->running_var, theirs->running_var, tolerance::batch_norm, tolerance::batch_norm));
-          EXPECT_EQ(ours->num_batches_tracked.item<int64_t>(), theirs->num_batches_tracked.item<int64_t>());
+          EXPECT_TRUE(
+              torch::allclose(b.grad(), a.grad(), tolerance::batch_norm, tolerance::batch_norm));
+          EXPECT_TRUE(torch::allclose(ours->running_mean, theirs->running_mean,
+                                      tolerance::batch_norm, tolerance::batch_norm));
+          EXPECT_TRUE(torch::allclose(ours->running_var, theirs->running_var, tolerance::batch_norm,
+                                      tolerance::batch_norm));
+          EXPECT_EQ(ours->num_batches_tracked.item<int64_t>(),
+                    theirs->num_batches_tracked.item<int64_t>());
         }
         if (affine) {
           EXPECT_TRUE(torch::allclose(ours->weight.grad(), theirs->weight.grad(), 1e-4, 1e-3));
@@ -64,7 +71,8 @@ class Modules : public testing::TestWithParam<std::string> {
   BatchOrtho2d trained(uint64_t seed = 1) const {
     BatchOrtho2d layer(6, GetParam());
     test::randomize_parameters(layer, seed);
-    for (uint64_t k = 0; k < 3; ++k) layer->forward(test::correlated({8, 6, 5, 5}, seed + k, torch::kFloat));
+    for (uint64_t k = 0; k < 3; ++k)
+      layer->forward(test::correlated({8, 6, 5, 5}, seed + k, torch::kFloat));
     return layer;
   }
   Tensor x = test::correlated({8, 6, 5, 5}, 40, torch::kFloat);
@@ -77,7 +85,8 @@ TEST_P(Modules, EvaluationOnTheLastBatchIsTrainingOnIt) {
   test::randomize_parameters(layer, 1);
   const Tensor data = test::correlated({8, 6, 5, 5}, 3);
   const Tensor z = layer->forward(data);
-  if (layer->running_var.defined()) layer->running_var.mul_(199.0 / 200);  // torch's unbiased estimate
+  if (layer->running_var.defined())
+    layer->running_var.mul_(199.0 / 200);  // torch's unbiased estimate
   layer->eval();
   EXPECT_LT(test::relative_error(layer->forward(data), z), 1e-9);
 }
@@ -154,8 +163,10 @@ TEST_P(Modules, EveryLayoutGivesTheSame) {
   };
   const auto [z, dx] = pass(plain, G);
   const auto last = torch::MemoryFormat::ChannelsLast;
-  for (const auto& [data, g] : {std::pair{plain.contiguous(last), G}, {plain.contiguous(last), G.contiguous(last)},
-                                {plain, G.contiguous(last)}, {wide.slice(3, 0, 10, 2), G}}) {
+  for (const auto& [data, g] : {std::pair{plain.contiguous(last), G},
+                                {plain.contiguous(last), G.contiguous(last)},
+                                {plain, G.contiguous(last)},
+                                {wide.slice(3, 0, 10, 2), G}}) {
     const auto [z2, dx2] = pass(data, g);
     EXPECT_LT(test::relative_error(z2, z), 1e-11);
     EXPECT_LT(test::relative_error(dx2, dx), 1e-9);
@@ -243,7 +254,8 @@ TEST(RunningStatistics, CumulativeAverageWithoutMomentum) {
 
 TEST(RunningStatistics, TheTransformMayBeAveragedInstead) {
   for (const char* spec : {"ZCA(1e-5)", "BN", "LDL(1e-5)->W"}) {
-    BatchOrtho1d layer(BatchOrthoOptions(4, spec).momentum(1).running_average(RunningAverage::transform));
+    BatchOrtho1d layer(
+        BatchOrthoOptions(4, spec).momentum(1).running_average(RunningAverage::transform));
     layer->to(torch::kDouble);
     test::randomize_parameters(layer, 1);
     const Tensor x = test::correlated({50, 4}, 1), z = layer->forward(x);
@@ -328,8 +340,9 @@ TEST(Frozen, ParametersAndInputsWithoutGradientGetNone) {
 
 TEST(Sequential, HoldsLayersOfEveryRank) {
   torch::nn::Sequential net(BatchOrtho3d(3, "ZCA(1e-5)"), torch::nn::Conv3d(3, 4, 2),
-                            torch::nn::Flatten(torch::nn::FlattenOptions().start_dim(2)), BatchOrtho1d(4, "LDL(1e-5)"),
-                            torch::nn::AdaptiveAvgPool1d(1), torch::nn::Flatten(), BatchOrtho1d(4, "BN"));
+                            torch::nn::Flatten(torch::nn::FlattenOptions().start_dim(2)),
+                            BatchOrtho1d(4, "LDL(1e-5)"), torch::nn::AdaptiveAvgPool1d(1),
+                            torch::nn::Flatten(), BatchOrtho1d(4, "BN"));
   const Tensor z = net->forward(test::correlated({6, 3, 4, 4, 4}, 1, torch::kFloat));
   EXPECT_EQ(z.sizes(), (std::vector<int64_t>{6, 4}));
   std::stringstream stream;
@@ -337,11 +350,13 @@ TEST(Sequential, HoldsLayersOfEveryRank) {
   EXPECT_EQ(net->buffers().size(), 9u);
   std::ostringstream text;
   text << net;
-  EXPECT_NE(text.str().find("BatchOrtho1d(4, \"LDL(1e-5)\") momentum=0.1"), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("BatchOrtho1d(4, \"LDL(1e-5)\") momentum=0.1"), std::string::npos)
+      << text.str();
 }
 
 TEST(Clone, OfANetCarriesTheLayersAlong) {
-  torch::nn::Sequential net(torch::nn::Linear(4, 6), BatchOrtho1d(6, "ZCAE(1e-5)"), torch::nn::Linear(6, 2));
+  torch::nn::Sequential net(torch::nn::Linear(4, 6), BatchOrtho1d(6, "ZCAE(1e-5)"),
+                            torch::nn::Linear(6, 2));
   const Tensor x = test::correlated({30, 4}, 1, torch::kFloat);
   net->forward(x);
   net->eval();
@@ -354,7 +369,8 @@ TEST(OneChannel, IsBatchNormForEveryMethod) {
   BatchOrtho1d bn(1, "BN(0)");
   bn->to(torch::kDouble);
   const Tensor expected = bn->forward(x);
-  for (const char* spec : {"ZCA(0)", "ZCAE(0)", "ZCAM(0)", "LDL(0)", "PLDLP(0)", "PCA(0)", "ZCA_corr(0)", "ZCA(0)->W->Gamma"}) {
+  for (const char* spec : {"ZCA(0)", "ZCAE(0)", "ZCAM(0)", "LDL(0)", "PLDLP(0)", "PCA(0)",
+                           "ZCA_corr(0)", "ZCA(0)->W->Gamma"}) {
     BatchOrtho1d layer(1, spec);
     layer->to(torch::kDouble);
     EXPECT_LT(test::relative_error(layer->forward(x), expected), 1e-12) << spec;

@@ -1,6 +1,6 @@
-// PCA and ZCA_spectral at eigenvalues 1e-6 apart: their gradient is of order 1/gap there, and central
-// differences in double drown in rounding. Here the differences are taken in long double, of a second
-// implementation of the layer with a Jacobi eigensolver.
+// PCA and ZCA_spectral at eigenvalues 1e-6 apart: their gradient is of order 1/gap there, and
+// central differences in double drown in rounding. Here the differences are taken in long double,
+// of a second implementation of the layer with a Jacobi eigensolver.
 
 #include <algorithm>
 #include <cmath>
@@ -82,8 +82,10 @@ Real loss(const Grid& x, const Grid& G, const std::vector<Real>& gamma, Real eps
         back += e.U[c][k] * G[s][c];
       }
       const Real y = along / std::sqrt(e.lambda[k]);
-      if (pca) total += G[s][k] * gamma[k] * y * (e.U[k][k] < 0 ? -1 : 1);
-      else total += gamma[k] * y * back;
+      if (pca)
+        total += G[s][k] * gamma[k] * y * (e.U[k][k] < 0 ? -1 : 1);
+      else
+        total += gamma[k] * y * back;
     }
   }
   return total;
@@ -126,7 +128,8 @@ TEST_P(NearEqual, ExactGradientAgreesWithDifferencesInLongDouble) {
       for (int k = 1; k <= 4; ++k)
         for (int sign : {1, -1}) {
           data[i][c] = at + sign * k * h;
-          slope += sign * w[k] * loss(data, weights, gamma, spec.value("eps"), spec.method() == "PCA") / h;
+          slope += sign * w[k] *
+                   loss(data, weights, gamma, spec.value("eps"), spec.method() == "PCA") / h;
         }
       data[i][c] = at;
       expected[i][c] = static_cast<double>(slope);

@@ -31,20 +31,27 @@ TEST_P(Seeds, SamplesMayComeInAnyOrder) {
   torch::manual_seed(GetParam());
   const Tensor order = torch::randperm(60);
   for (const std::string& spec : test::all_specs()) {
-    const Passed a = pass(spec, x, G), b = pass(spec, x.index_select(0, order), G.index_select(0, order));
-    EXPECT_LT(test::relative_error(b.z, a.z.index_select(0, order)), tolerance::equivariance) << spec;
-    EXPECT_LT(test::relative_error(b.dx, a.dx.index_select(0, order)), tolerance::equivariance) << spec;
+    const Passed a = pass(spec, x, G),
+                 b = pass(spec, x.index_select(0, order), G.index_select(0, order));
+    EXPECT_LT(test::relative_error(b.z, a.z.index_select(0, order)), tolerance::equivariance)
+        << spec;
+    EXPECT_LT(test::relative_error(b.dx, a.dx.index_select(0, order)), tolerance::equivariance)
+        << spec;
   }
 }
 
 TEST_P(Seeds, PermutingChannelsPermutesTheOutput) {
   torch::manual_seed(GetParam());
   const Tensor order = torch::randperm(7);
-  for (const char* spec : {"BN", "ZCA(1e-5)", "ZCAM(1e-5,1e12,1/10)", "ZCAE(1e-5)", "ZCA_corr(1e-5)",
-                           "ZCAM_corr(1e-5)", "IterNorm(1e-5)", "PLDLP(1e-5,unpermute)"}) {
-    const Passed a = pass(spec, x, G), b = pass(spec, x.index_select(1, order), G.index_select(1, order));
-    EXPECT_LT(test::relative_error(b.z, a.z.index_select(1, order)), tolerance::equivariance) << spec;
-    EXPECT_LT(test::relative_error(b.dx, a.dx.index_select(1, order)), tolerance::equivariance) << spec;
+  for (const char* spec :
+       {"BN", "ZCA(1e-5)", "ZCAM(1e-5,1e12,1/10)", "ZCAE(1e-5)", "ZCA_corr(1e-5)",
+        "ZCAM_corr(1e-5)", "IterNorm(1e-5)", "PLDLP(1e-5,unpermute)"}) {
+    const Passed a = pass(spec, x, G),
+                 b = pass(spec, x.index_select(1, order), G.index_select(1, order));
+    EXPECT_LT(test::relative_error(b.z, a.z.index_select(1, order)), tolerance::equivariance)
+        << spec;
+    EXPECT_LT(test::relative_error(b.dx, a.dx.index_select(1, order)), tolerance::equivariance)
+        << spec;
   }
 }
 
@@ -61,7 +68,8 @@ TEST_P(Seeds, PermutingChannelsLeavesPivotsAndComponentsInPlace) {
 TEST_P(Seeds, AChangeOfBasisGoesThroughZca) {
   torch::manual_seed(GetParam());
   const Tensor Q = std::get<0>(torch::linalg_qr(torch::randn({7, 7}, torch::kDouble)));
-  for (const char* spec : {"ZCA(1e-5)", "ZCA(0,inf)", "ZCAM(1e-5,1e12,1/10)", "ZCAE(1e-5)", "IterNorm(1e-5)"}) {
+  for (const char* spec :
+       {"ZCA(1e-5)", "ZCA(0,inf)", "ZCAM(1e-5,1e12,1/10)", "ZCAE(1e-5)", "IterNorm(1e-5)"}) {
     const Passed a = pass(spec, x, G), b = pass(spec, x.mm(Q.t()), G.mm(Q.t()));
     EXPECT_LT(test::relative_error(b.z, a.z.mm(Q.t())), tolerance::equivariance) << spec;
     EXPECT_LT(test::relative_error(b.dx, a.dx.mm(Q.t())), tolerance::equivariance) << spec;
@@ -77,12 +85,15 @@ TEST_P(Seeds, ShiftsOfTheDataDoNotMatter) {
 }
 
 TEST_P(Seeds, ScalesOfTheDataDoNotMatterWithoutEpsilon) {
-  for (const char* spec : {"BN(0)", "ZCA(0)", "ZCAM(0)", "ZCAE(0)", "LDL(0)", "PLDLP(0)", "PCA(0)", "IterNorm(0)"})
-    EXPECT_LT(test::relative_error(pass(spec, 1e3 * x, G).z, pass(spec, x, G).z), tolerance::equivariance)
+  for (const char* spec :
+       {"BN(0)", "ZCA(0)", "ZCAM(0)", "ZCAE(0)", "LDL(0)", "PLDLP(0)", "PCA(0)", "IterNorm(0)"})
+    EXPECT_LT(test::relative_error(pass(spec, 1e3 * x, G).z, pass(spec, x, G).z),
+              tolerance::equivariance)
         << spec;
   const Tensor each = torch::linspace(0.1, 10, 7, torch::kDouble);  // channel by channel
   for (const char* spec : {"BN(0)", "ZCA_corr(0,eps_bn=0)", "LDL_corr(0,eps_bn=0)", "LDL(0)"})
-    EXPECT_LT(test::relative_error(pass(spec, each * x, G).z, pass(spec, x, G).z), tolerance::equivariance)
+    EXPECT_LT(test::relative_error(pass(spec, each * x, G).z, pass(spec, x, G).z),
+              tolerance::equivariance)
         << spec;
 }
 

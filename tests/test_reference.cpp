@@ -1,5 +1,5 @@
-// A second implementation of every layer, composed of torch operations with autograd: what one would
-// write by hand. It is right where eigenvalues are well separated.
+// A second implementation of every layer, composed of torch operations with autograd: what one
+// would write by hand. It is right where eigenvalues are well separated.
 
 #include "check/gradient_check.h"
 #include "support.h"
@@ -9,7 +9,9 @@ namespace {
 
 using torch::Tensor;
 
-Tensor identity(const Tensor& like) { return torch::eye(like.size(0), like.options().requires_grad(false)); }
+Tensor identity(const Tensor& like) {
+  return torch::eye(like.size(0), like.options().requires_grad(false));
+}
 
 Tensor eigen_transform(const Tensor& sigma, const LayerSpec& spec, const Tensor& gamma) {
   auto [ascending, vectors] = torch::linalg_eigh(sigma + spec.value("eps") * identity(sigma));
@@ -23,7 +25,7 @@ Tensor eigen_transform(const Tensor& sigma, const LayerSpec& spec, const Tensor&
   if (spec.method() == "ZCAE") {
     const Tensor p = (lambda / lambda.sum()).detach();
     const double q = spec.value("q");
-    const double entropy = q == 1 ? -(p * p.log()).sum().item<double>()
+    const double entropy = q == 1          ? -(p * p.log()).sum().item<double>()
                            : std::isinf(q) ? -std::log(p.max().item<double>())
                                            : std::log(p.pow(q).sum().item<double>()) / (1 - q);
     const auto r = static_cast<int64_t>(std::lround(std::exp(entropy)));
@@ -54,7 +56,8 @@ Tensor pivoted_transform(const Tensor& sigma, double eps, bool unpermute) {
   const Tensor C = torch::linalg_cholesky(torch::mm(P, torch::mm(sigma, P.t())));
   const Tensor d = C.diagonal().square();
   const Tensor L = C / C.diagonal();
-  const Tensor A = torch::maximum(d, torch::full_like(d, eps)).rsqrt().unsqueeze(1) * torch::linalg_inv(L);
+  const Tensor A =
+      torch::maximum(d, torch::full_like(d, eps)).rsqrt().unsqueeze(1) * torch::linalg_inv(L);
   return unpermute ? torch::mm(P.t(), torch::mm(A, P)) : torch::mm(A, P);
 }
 
@@ -69,7 +72,8 @@ Tensor transform(const Tensor& sigma, const LayerSpec& spec, const Tensor& gamma
   const std::string& m = spec.method();
   if (m == "BN") return (sigma.diagonal() + spec.value("eps")).rsqrt().diag();
   if (m == "LDL") return cholesky_transform(sigma, spec.value("eps"));
-  if (m == "PLDLP") return pivoted_transform(sigma, spec.value("eps"), spec.value("unpermute") != 0);
+  if (m == "PLDLP")
+    return pivoted_transform(sigma, spec.value("eps"), spec.value("unpermute") != 0);
   if (m == "IterNorm")
     return newton_schulz(sigma, spec.value("eps"), static_cast<int64_t>(spec.value("T")));
   return eigen_transform(sigma, spec, gamma);
@@ -103,7 +107,8 @@ Tensor reference(const Tensor& x, const LayerSpec& spec, const Tensor& gamma, co
   Tensor P = torch::block_diag(blocks);
   if (spec.has_rotation()) {
     const Tensor lower = torch::tril_indices(n, n, -1);
-    Tensor S = torch::zeros({n, n}, x.options().requires_grad(false)).index_put({lower[0], lower[1]}, skew);
+    Tensor S = torch::zeros({n, n}, x.options().requires_grad(false))
+                   .index_put({lower[0], lower[1]}, skew);
     S = S - S.t();
     P = torch::mm(torch::mm(identity(S) + S, torch::linalg_inv(identity(S) - S)), P);
   }

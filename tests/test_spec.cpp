@@ -69,44 +69,44 @@ TEST_P(BadSpecs, PointAtThePlaceAndSayWhatWasExpected) {
 
 INSTANTIATE_TEST_SUITE_P(
     Spec, BadSpecs,
-    testing::Values(BadSpec{"", 0, "expected a method"},
-                    BadSpec{"zca(1e-5)", 0, "did you mean 'ZCA'?"},
-                    BadSpec{"ZCAX", 0, "unknown method 'ZCAX', expected BN, ZCA"},
-                    BadSpec{"ZCA(1e-5", 8, "expected ',' or ')', found the end"},
-                    BadSpec{"ZCA(1e-5,", 9, "for K"},
-                    BadSpec{"ZCA(1e-5;3)", 8, "expected ',' or ')', found ';'"},
-                    BadSpec{"ZCA(x)", 4, "no argument 'x', expected eps, K, groups or gradient"},
-                    BadSpec{"ZCA(-1)", 4, "eps must be a number ≥ 0, found -1"},
-                    BadSpec{"ZCA(inf)", 4, "eps must be"},
-                    BadSpec{"ZCA(nan)", 4, "no argument 'nan'"},
-                    BadSpec{"ZCA(1e-5,0)", 9, "K must be a number > 0"},
-                    BadSpec{"ZCA(1,2,3)", 8, "takes 2 values without a name (eps,K)"},
-                    BadSpec{"ZCA(1e-5,K=3,4)", 13, "must come before the named"},
-                    BadSpec{"ZCA(1e-5,eps=3)", 9, "'eps' is given twice"},
-                    BadSpec{"ZCA(1e-5,group=4)", 9, "did you mean 'groups'?"},
-                    BadSpec{"ZCA(groups=0)", 11, "groups must be a whole number from 1"},
-                    BadSpec{"ZCA(groups=2.5)", 11, "groups must be a whole number"},
-                    BadSpec{"ZCAM(1e-5,1e12,2)", 15, "c must be a number from 0 to 1, found 2"},
-                    BadSpec{"ZCAM(1e-5,1e12,1/0)", 17, "division by zero"},
-                    BadSpec{"IterNorm(1e-5,2.5)", 14, "T must be a whole number"},
-                    BadSpec{"LDL(gradient=papr)", 13, "did you mean 'paper'?"},
-                    BadSpec{"PCA(gradient=paper)", 13, "prints no gradient for PCA"},
-                    BadSpec{"BN(gradient=paper)", 12, "prints no gradient for BN"},
-                    BadSpec{"BN->V", 4, "expected 'W' after '->', found 'V'"},
-                    BadSpec{"BN->", 4, "expected 'W' after '->', found the end"},
-                    BadSpec{"BN->W->gamma", 7, "expected 'Gamma'"},
-                    BadSpec{"BN->Gamma", 4, "expected 'W'"},
-                    BadSpec{"BN->W->Gamma->W", 12, "expected the end"},
-                    BadSpec{"BN W", 3, "expected '(', '->W'"}));
+    testing::Values(
+        BadSpec{"", 0, "expected a method"}, BadSpec{"zca(1e-5)", 0, "did you mean 'ZCA'?"},
+        BadSpec{"ZCAX", 0, "unknown method 'ZCAX', expected BN, ZCA"},
+        BadSpec{"ZCA(1e-5", 8, "expected ',' or ')', found the end"},
+        BadSpec{"ZCA(1e-5,", 9, "for K"},
+        BadSpec{"ZCA(1e-5;3)", 8, "expected ',' or ')', found ';'"},
+        BadSpec{"ZCA(x)", 4, "no argument 'x', expected eps, K, groups or gradient"},
+        BadSpec{"ZCA(-1)", 4, "eps must be a number ≥ 0, found -1"},
+        BadSpec{"ZCA(inf)", 4, "eps must be"}, BadSpec{"ZCA(nan)", 4, "no argument 'nan'"},
+        BadSpec{"ZCA(1e-5,0)", 9, "K must be a number > 0"},
+        BadSpec{"ZCA(1,2,3)", 8, "takes 2 values without a name (eps,K)"},
+        BadSpec{"ZCA(1e-5,K=3,4)", 13, "must come before the named"},
+        BadSpec{"ZCA(1e-5,eps=3)", 9, "'eps' is given twice"},
+        BadSpec{"ZCA(1e-5,group=4)", 9, "did you mean 'groups'?"},
+        BadSpec{"ZCA(groups=0)", 11, "groups must be a whole number from 1"},
+        BadSpec{"ZCA(groups=2.5)", 11, "groups must be a whole number"},
+        BadSpec{"ZCAM(1e-5,1e12,2)", 15, "c must be a number from 0 to 1, found 2"},
+        BadSpec{"ZCAM(1e-5,1e12,1/0)", 17, "division by zero"},
+        BadSpec{"IterNorm(1e-5,2.5)", 14, "T must be a whole number"},
+        BadSpec{"LDL(gradient=papr)", 13, "did you mean 'paper'?"},
+        BadSpec{"PCA(gradient=paper)", 13, "prints no gradient for PCA"},
+        BadSpec{"BN(gradient=paper)", 12, "prints no gradient for BN"},
+        BadSpec{"BN->V", 4, "expected 'W' after '->', found 'V'"},
+        BadSpec{"BN->", 4, "expected 'W' after '->', found the end"},
+        BadSpec{"BN->W->gamma", 7, "expected 'Gamma'"}, BadSpec{"BN->Gamma", 4, "expected 'W'"},
+        BadSpec{"BN->W->Gamma->W", 12, "expected the end"},
+        BadSpec{"BN W", 3, "expected '(', '->W'"}));
 
 TEST(Spec, CaretStandsUnderTheFault) {
   const std::string message = message_of([] { parse("ZCAM(1e-5,1e12,x)"); });
-  EXPECT_NE(message.find("\n  ZCAM(1e-5,1e12,x)\n                 ^"), std::string::npos) << message;
+  EXPECT_NE(message.find("\n  ZCAM(1e-5,1e12,x)\n                 ^"), std::string::npos)
+      << message;
 }
 
 TEST(Spec, ChangedCopiesAreCheckedToo) {
   const LayerSpec spec = "ZCA(1e-5)";
-  EXPECT_EQ(to_string(spec.with("eps", 0).with_rotation(Rotation::W_Gamma)), "ZCA(0,1e12)->W->Gamma");
+  EXPECT_EQ(to_string(spec.with("eps", 0).with_rotation(Rotation::W_Gamma)),
+            "ZCA(0,1e12)->W->Gamma");
   EXPECT_EQ(to_string(spec.with_groups(8).with_gradient(Gradient::paper)),
             "ZCA(1e-5,1e12,groups=8,gradient=paper)");
   EXPECT_EQ(to_string(spec), "ZCA(1e-5,1e12)");

@@ -1,5 +1,5 @@
-// Small nets with two whitened layers, trained for some hundreds of steps: the loss falls and nothing
-// becomes NaN.
+// Small nets with two whitened layers, trained for some hundreds of steps: the loss falls and
+// nothing becomes NaN.
 
 #include "support.h"
 
@@ -19,7 +19,8 @@ struct Stripes {
     const Tensor line = torch::sin(torch::arange(6, f) * 2.1);
     const Tensor across = line.view({1, 1, 1, 6}).expand({count, 1, 6, 6});
     const Tensor down = line.view({1, 1, 6, 1}).expand({count, 1, 6, 6});
-    x = torch::where(y.view({-1, 1, 1, 1}) == 1, across, down) + 0.8 * at::randn({count, 1, 6, 6}, g, f);
+    x = torch::where(y.view({-1, 1, 1, 1}) == 1, across, down) +
+        0.8 * at::randn({count, 1, 6, 6}, g, f);
   }
 };
 
@@ -32,8 +33,8 @@ Outcome train(const std::string& spec, uint64_t seed, int steps, int64_t width, 
   torch::manual_seed(seed);
   using namespace torch::nn;
   Sequential net(Conv2d(Conv2dOptions(1, width, 3).padding(1)), ReLU(), BatchOrtho2d(width, spec),
-                 Conv2d(Conv2dOptions(width, width, 3).stride(2)), ReLU(), BatchOrtho2d(width, spec),
-                 AdaptiveAvgPool2d(1), Flatten(), Linear(width, 2));
+                 Conv2d(Conv2dOptions(width, width, 3).stride(2)), ReLU(),
+                 BatchOrtho2d(width, spec), AdaptiveAvgPool2d(1), Flatten(), Linear(width, 2));
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
   Outcome out;
   for (int step = 0; step < steps; ++step) {
@@ -62,14 +63,16 @@ TEST_P(Training, LossFallsAndStaysFinite) {
 
 // PCA's axes turn from batch to batch and the paper saw its nets stall: it need only stay finite.
 TEST(TrainingOfPca, StaysFinite) {
-  for (const char* spec : {"PCA(1e-5)", "PCA(0,inf)"}) EXPECT_TRUE(train(spec, 1, 300, 8, 32).finite) << spec;
+  for (const char* spec : {"PCA(1e-5)", "PCA(0,inf)"})
+    EXPECT_TRUE(train(spec, 1, 300, 8, 32).finite) << spec;
 }
 
 std::vector<std::string> learning_specs() {
   std::vector<std::string> out;
   for (const std::string& s : test::all_specs())
     if (s.rfind("PCA", 0) != 0) out.push_back(s);
-  for (const char* s : {"LDL(1e-5,gradient=paper)", "ZCAE(1e-5,gradient=paper)", "BN(gradient=paper)->W->Gamma"})
+  for (const char* s :
+       {"LDL(1e-5,gradient=paper)", "ZCAE(1e-5,gradient=paper)", "BN(gradient=paper)->W->Gamma"})
     out.push_back(s);
   return out;
 }
@@ -90,8 +93,8 @@ TEST_P(ZcaFamily, HundredSeedsWithoutAFailure) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, ZcaFamily,
-                         testing::Values("ZCA(0,inf)", "ZCA(1e-5,1e12)", "ZCAM(1e-5,1e12,1/100)", "ZCAE(1e-5,1e12)",
-                                         "ZCA_corr(0,inf)"),
+                         testing::Values("ZCA(0,inf)", "ZCA(1e-5,1e12)", "ZCAM(1e-5,1e12,1/100)",
+                                         "ZCAE(1e-5,1e12)", "ZCA_corr(0,inf)"),
                          [](const auto& info) { return test::test_name(info.param); });
 
 }  // namespace

@@ -28,27 +28,27 @@ struct CachedFold;
 
 /// What one batch looked like to a layer, kept from its last forward pass in training.
 struct BatchReport {
-  int64_t samples = 0;      ///< M; 0: no batch seen yet
-  torch::Tensor covariance; ///< Σ as conditioned by the method, double, C×C (C for BN)
-  int64_t floored = 0;      ///< eigenvalues or pivots raised to the floor
-  int64_t null = 0;         ///< directions without variance, 0 in T
+  int64_t samples = 0;       ///< M; 0: no batch seen yet
+  torch::Tensor covariance;  ///< Σ as conditioned by the method, double, C×C (C for BN)
+  int64_t floored = 0;       ///< eigenvalues or pivots raised to the floor
+  int64_t null = 0;          ///< directions without variance, 0 in T
 };
 
-/// What BatchOrtho1d/2d/3d share, whatever their rank; reached through dynamic_cast in a walk over a
-/// net's modules.
+/// What BatchOrtho1d/2d/3d share, whatever their rank; reached through dynamic_cast in a walk over
+/// a net's modules.
 class BatchOrthoLayer {
  public:
   virtual ~BatchOrthoLayer();
 
   BatchOrthoOptions options;
 
-  torch::Tensor weight;               ///< γ, C; undefined without affine and in specs ending in ->W
-  torch::Tensor bias;                 ///< b, C; undefined without affine
-  torch::Tensor skew;                 ///< strictly lower S by rows, C(C−1)/2; specs with W alone
-  torch::Tensor running_mean;         ///< C
-  torch::Tensor running_cov;          ///< C×C, double whatever the layer's type; not for BN
-  torch::Tensor running_var;          ///< C; BN alone, unbiased as torch keeps it
-  torch::Tensor running_transform;    ///< C×C, double; with RunningAverage::transform alone
+  torch::Tensor weight;             ///< γ, C; undefined without affine and in specs ending in ->W
+  torch::Tensor bias;               ///< b, C; undefined without affine
+  torch::Tensor skew;               ///< strictly lower S by rows, C(C−1)/2; specs with W alone
+  torch::Tensor running_mean;       ///< C
+  torch::Tensor running_cov;        ///< C×C, double whatever the layer's type; not for BN
+  torch::Tensor running_var;        ///< C; BN alone, unbiased as torch keeps it
+  torch::Tensor running_transform;  ///< C×C, double; with RunningAverage::transform alone
   torch::Tensor num_batches_tracked;  ///< int64 scalar
 
   /// BatchOrtho2d(64, "ZCA(1e-5,1e12)"), with the name where it has one.

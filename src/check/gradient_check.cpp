@@ -23,8 +23,8 @@ torch::Tensor random_normal(at::IntArrayRef shape, at::Generator& generator) {
 
 torch::Tensor eigenvalues(const CheckOptions& o) {
   if (o.spectrum == Spectrum::equal) return torch::ones({o.channels}, torch::kDouble);
-  torch::Tensor lambda = torch::logspace(std::log10(4.0), std::log10(0.05), o.channels, 10.0,
-                                         torch::kDouble);
+  torch::Tensor lambda =
+      torch::logspace(std::log10(4.0), std::log10(0.05), o.channels, 10.0, torch::kDouble);
   if (o.spectrum == Spectrum::close)
     for (int64_t k = 0; k + 1 < o.channels; k += 2) lambda[k + 1] = lambda[k] - o.gap;
   return lambda;
@@ -56,7 +56,8 @@ BatchOrtho1d make_layer(const LayerSpec& spec, const Problem& p) {
   BatchOrtho1d layer(BatchOrthoOptions(p.x.size(1), spec).track_running_stats(false));
   layer->to(torch::kDouble);
   torch::NoGradGuard no_grad;
-  for (auto [own, value] : {std::pair{layer->weight, p.gamma}, {layer->bias, p.bias}, {layer->skew, p.skew}})
+  for (auto [own, value] :
+       {std::pair{layer->weight, p.gamma}, {layer->bias, p.bias}, {layer->skew, p.skew}})
     if (own.defined()) own.copy_(value);
   return layer;
 }
@@ -102,8 +103,10 @@ std::vector<torch::Tensor> directions(const torch::Tensor& t, int64_t limit,
   std::vector<torch::Tensor> out;
   for (int64_t k = 0; k < std::min(limit, t.numel()); ++k) {
     torch::Tensor d = torch::zeros_like(t);
-    if (t.numel() <= limit) d.view(-1)[k] = 1.0;
-    else d = random_normal(t.sizes(), generator);
+    if (t.numel() <= limit)
+      d.view(-1)[k] = 1.0;
+    else
+      d = random_normal(t.sizes(), generator);
     out.push_back(d / d.norm());
   }
   return out;
@@ -125,7 +128,8 @@ double distance(const Vector& a, const Vector& b) {
 /// f(displacement); nullopt where the displaced point lies on another branch.
 using Evaluate = std::function<std::optional<double>(const torch::Tensor& displacement)>;
 
-/// Central difference of order 2p: Σ_k w_k (f(kh) − f(−kh))/h, w_k = (−1)^(k+1) p!² / (k (p−k)! (p+k)!)
+/// Central difference of order 2p: Σ_k w_k (f(kh) − f(−kh))/h, w_k = (−1)^(k+1) p!² / (k (p−k)!
+/// (p+k)!)
 std::optional<double> central_difference(const Evaluate& f, const torch::Tensor& along, double h) {
   constexpr int p = 6;
   double sum = 0, weight = -1;  // weight without the 1/k
@@ -161,8 +165,10 @@ Differences central_differences(const std::vector<torch::Tensor>& along, const E
     }
     if (!previous.empty()) {
       const double disagreement = distance(now, previous);
-      if (disagreement < best.resolution) best = {previous, disagreement};
-      else if (best.resolution < 1e-7 && disagreement > 1e2 * best.resolution) break;
+      if (disagreement < best.resolution)
+        best = {previous, disagreement};
+      else if (best.resolution < 1e-7 && disagreement > 1e2 * best.resolution)
+        break;
     }
     previous = std::move(now);
   }
@@ -190,14 +196,15 @@ Gradients backward(const LayerSpec& spec, const Problem& p) {
 }  // namespace
 
 torch::Tensor data_with_spectrum(const CheckOptions& o) {
-  TORCH_CHECK(o.channels >= 1 && o.samples >= 2,
-              "expected at least 1 channel and 2 samples, got ", o.channels, " and ", o.samples);
+  TORCH_CHECK(o.channels >= 1 && o.samples >= 2, "expected at least 1 channel and 2 samples, got ",
+              o.channels, " and ", o.samples);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(o.seed);
   const int64_t rank = std::min(o.channels, o.samples - 1);
   torch::Tensor Q = random_normal({o.samples, rank}, generator);
-  Q = std::get<0>(torch::linalg_qr(Q - Q.mean(0, true)));       // orthonormal, still centred
+  Q = std::get<0>(torch::linalg_qr(Q - Q.mean(0, true)));  // orthonormal, still centred
   Q = Q - Q.mean(0, true);
-  const torch::Tensor U = std::get<0>(torch::linalg_qr(random_normal({o.channels, o.channels}, generator)));
+  const torch::Tensor U =
+      std::get<0>(torch::linalg_qr(random_normal({o.channels, o.channels}, generator)));
   const torch::Tensor scale = (eigenvalues(o).slice(0, 0, rank) * o.samples).sqrt();
   torch::Tensor x = torch::mm(Q * scale, U.slice(1, 0, rank).t());
   if (o.spectrum == Spectrum::deficient && o.channels > 1)
@@ -287,7 +294,8 @@ CheckResult check_gradient(const LayerSpec& given, const CheckOptions& o) {
       return out;
     });
   };
-  add_parameter("gamma", layer->weight, p.gamma, exact.gamma, paper ? paper->gamma : torch::Tensor());
+  add_parameter("gamma", layer->weight, p.gamma, exact.gamma,
+                paper ? paper->gamma : torch::Tensor());
   add_parameter("b", layer->bias, p.bias, exact.bias, paper ? paper->bias : torch::Tensor());
   add_parameter("S", layer->skew, p.skew, exact.skew, paper ? paper->skew : torch::Tensor());
   return result;

@@ -22,11 +22,12 @@ struct CheckOptions {
   int64_t channels = 6;
   int64_t samples = 24;
   Spectrum spectrum = Spectrum::distinct;
-  double gap = 1e-6;          ///< for Spectrum::close, in units of Σ
-  bool at_start = false;      ///< γ = 1, b = 0, S = 0 as a new layer has them; else random
+  double gap = 1e-6;      ///< for Spectrum::close, in units of Σ
+  bool at_start = false;  ///< γ = 1, b = 0, S = 0 as a new layer has them; else random
   uint64_t seed = 1;
-  double tolerance = 1e-7;    ///< largest relative error of an exact gradient
-  int64_t directions = 160;   ///< entries are moved one by one up to this many, else random directions
+  double tolerance = 1e-7;  ///< largest relative error of an exact gradient
+  int64_t directions =
+      160;  ///< entries are moved one by one up to this many, else random directions
 };
 
 /// (samples, channels) data whose covariance has the spectrum, mean about 1.
@@ -44,10 +45,10 @@ Verdict judge(double error, double resolution, double tolerance);
 
 /// One row: the gradient with respect to one tensor.
 struct CheckRow {
-  std::string of;              ///< "x", "gamma", "b", "S"
-  double exact_error = 0;      ///< ‖exact − differences‖ / ‖differences‖
+  std::string of;          ///< "x", "gamma", "b", "S"
+  double exact_error = 0;  ///< ‖exact − differences‖ / ‖differences‖
   std::optional<double> paper_error;
-  double resolution = 0;       ///< how far differences of neighbouring steps agree
+  double resolution = 0;  ///< how far differences of neighbouring steps agree
   Verdict verdict = Verdict::ok;
 };
 

@@ -24,10 +24,14 @@ std::string name_of(Spectrum spectrum) {
 
 std::string verdict_text(Verdict verdict) {
   switch (verdict) {
-    case Verdict::ok: return "ok";
-    case Verdict::off: return "OFF";
-    case Verdict::no_gradient: return "no gradient here";
-    case Verdict::unresolved: return "unresolved";
+    case Verdict::ok:
+      return "ok";
+    case Verdict::off:
+      return "OFF";
+    case Verdict::no_gradient:
+      return "no gradient here";
+    case Verdict::unresolved:
+      return "unresolved";
   }
   return "";
 }
@@ -72,11 +76,14 @@ int check(const std::string& text, const CheckOptions& options) {
 
 void add_check(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand(
-      "check", "A layer's gradients against central differences, exact and as the paper prints them");
+      "check",
+      "A layer's gradients against central differences, exact and as the paper prints them");
   auto text = std::make_shared<std::string>();
   auto o = std::make_shared<CheckOptions>();
   verb->add_option("SPEC", *text, "Layer, as in 'LDL(1e-5)->W->Gamma'")->required();
-  verb->add_option("--channels", o->channels, "N")->capture_default_str()->check(CLI::Range(1, 1024));
+  verb->add_option("--channels", o->channels, "N")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
   verb->add_option("--samples", o->samples, "M; fewer than channels is allowed")
       ->capture_default_str()
       ->check(CLI::Range(2, 1 << 20));
@@ -92,8 +99,9 @@ void add_check(CLI::App& app, Run& run) {
   verb->add_option("--tolerance", o->tolerance, "Largest relative error of an exact gradient")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  verb->footer("Exit code 1 if the exact gradient is off. Points where no gradient exists (ties of\n"
-               "pivots, eigenvalues on a floor) are named; they are neither passed nor failed.");
+  verb->footer(
+      "Exit code 1 if the exact gradient is off. Points where no gradient exists (ties of\n"
+      "pivots, eigenvalues on a floor) are named; they are neither passed nor failed.");
   verb->callback([&run, text, o] { run = [text, o] { return check(*text, *o); }; });
 }
 

@@ -37,8 +37,9 @@ std::vector<std::string> row_of(const MethodInfo& info) {
 
 int show(const std::string& only) {
   std::vector<std::string> names;
-  std::vector<std::vector<std::string>> rows = {
-      {"layer", "T, the whitening transform", "arguments and their defaults", "what the paper found"}};
+  std::vector<std::vector<std::string>> rows = {{"layer", "T, the whitening transform",
+                                                 "arguments and their defaults",
+                                                 "what the paper found"}};
   for (const MethodInfo& info : registry()) {
     names.push_back(info.name);
     if (only.empty() || info.name == only) rows.push_back(row_of(info));
@@ -52,17 +53,19 @@ int show(const std::string& only) {
   const size_t rest = (width - first - 6) / 3;
   fmt::print("{}", format_wrapped_table(rows, {first, rest, rest, rest}));
   if (only.empty())
-    fmt::print("\nZ = R T (X - mean) + b with R = Gamma, a learned scale per channel. LAYER->W: R = W, a "
-               "learned rotation;\nLAYER->W->Gamma: R = Gamma W. Every layer also takes groups=g (g "
-               "channels at a time, each group whitened\nalone) and, where the paper prints a gradient, "
-               "gradient=paper. Percentages are the paper's test errors.\n");
+    fmt::print(
+        "\nZ = R T (X - mean) + b with R = Gamma, a learned scale per channel. LAYER->W: R = W, a "
+        "learned rotation;\nLAYER->W->Gamma: R = Gamma W. Every layer also takes groups=g (g "
+        "channels at a time, each group whitened\nalone) and, where the paper prints a gradient, "
+        "gradient=paper. Percentages are the paper's test errors.\n");
   return 0;
 }
 
 }  // namespace
 
 void add_layers(CLI::App& app, Run& run) {
-  auto* verb = app.add_subcommand("layers", "The methods: formula, arguments, what the paper found");
+  auto* verb =
+      app.add_subcommand("layers", "The methods: formula, arguments, what the paper found");
   auto only = std::make_shared<std::string>();
   verb->add_option("METHOD", *only, "Show this one alone");
   verb->callback([&run, only] { run = [only] { return show(*only); }; });

@@ -14,7 +14,8 @@ size_t display_width(const std::string& text) {
     const auto byte = static_cast<unsigned char>(text[k]);
     if ((byte & 0xC0) == 0x80) continue;  // continuation
     // U+0300…U+036F (λ̃) are drawn over the letter before them
-    const bool combining = byte == 0xCC || (byte == 0xCD && static_cast<unsigned char>(text[k + 1]) < 0xB0);
+    const bool combining =
+        byte == 0xCC || (byte == 0xCD && static_cast<unsigned char>(text[k + 1]) < 0xB0);
     width += combining ? 0 : 1;
   }
   return width;
@@ -78,8 +79,10 @@ std::string format_wrapped_table(const std::vector<std::vector<std::string>>& ro
       text.erase(text.find_last_not_of(' ') + 1);
       out += text + "\n";
     }
-    if (r == 0) out += std::string(total - 2, '-') + "\n";
-    else if (r + 1 < rows.size()) out += "\n";
+    if (r == 0)
+      out += std::string(total - 2, '-') + "\n";
+    else if (r + 1 < rows.size())
+      out += "\n";
   }
   return out;
 }

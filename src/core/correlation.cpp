@@ -42,7 +42,8 @@ class Correlation : public Method {
 
   std::unique_ptr<Factor> factor(const Matrix& sigma, const Vector& gamma) const override {
     auto f = std::make_unique<CorrelationFactor>();
-    for (double s : diag(sigma)) f->delta.push_back(s + eps_bn_ > 0 ? 1 / std::sqrt(s + eps_bn_) : 0);
+    for (double s : diag(sigma))
+      f->delta.push_back(s + eps_bn_ > 0 ? 1 / std::sqrt(s + eps_bn_) : 0);
     f->inner = inner_->factor(scale_rows(f->delta, scale_cols(sigma, f->delta)), gamma);
     f->T = scale_cols(f->inner->T, f->delta);
     f->conditioned = sigma;

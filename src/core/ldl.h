@@ -9,18 +9,18 @@
 namespace orthobatch {
 
 struct LdlDecomposition {
-  Matrix L;                    // unit lower triangular
-  Matrix L_inverse;            // L^(−1)
-  Vector d;                    // pivots, unfloored
-  std::vector<bool> null;      // pivot is rounding noise: d = 0, column of L is 0 below the diagonal
+  Matrix L;                // unit lower triangular
+  Matrix L_inverse;        // L^(−1)
+  Vector d;                // pivots, unfloored
+  std::vector<bool> null;  // pivot is rounding noise: d = 0, column of L is 0 below the diagonal
   std::vector<int64_t> order;  // (P X)_k = X_order[k]
   bool tied = false;           // two candidates for a pivot were equal within kink_tolerance
 };
 
 enum class Pivoting { none, largest_diagonal };
 
-/// Pivot k is what is left of channel k after its regression on the channels before it, the row k of
-/// L^(−1): it is null where it is no larger than the rounding of A carried through that row,
+/// Pivot k is what is left of channel k after its regression on the channels before it, the row k
+/// of L^(−1): it is null where it is no larger than the rounding of A carried through that row,
 /// null_tolerance · Σ_j (L^(−1))_kj² A_jj. `minimum` > 0 says that no pivot lies under it except by
 /// rounding (A = Σ+εI): smaller ones are raised and none is null.
 LdlDecomposition ldl(Matrix a, Pivoting pivoting, double minimum);

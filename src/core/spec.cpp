@@ -91,7 +91,8 @@ class SpecParser {
     if (!gradient_exists(spec)) throw SpecError(to_string(spec), 0, no_paper_gradient(spec));
   }
   static void set_groups(LayerSpec& spec, int64_t groups) {
-    if (groups < 0) throw SpecError(to_string(spec), 0, "groups must be a whole number ≥ 1, or 0 for none");
+    if (groups < 0)
+      throw SpecError(to_string(spec), 0, "groups must be a whole number ≥ 1, or 0 for none");
     spec.groups_ = groups;
   }
 
@@ -173,8 +174,10 @@ class SpecParser {
     const double value = number(*p);
     once(name, start);
     check_range(*p, value, value_at);
-    if (p == &groups) spec_.groups_ = static_cast<int64_t>(value);
-    else spec_.values_[name] = value;
+    if (p == &groups)
+      spec_.groups_ = static_cast<int64_t>(value);
+    else
+      spec_.values_[name] = value;
   }
 
   void gradient() {
@@ -257,7 +260,8 @@ class SpecParser {
            find_method(spec.method_).has_paper_gradient;
   }
   static std::string no_paper_gradient(const LayerSpec& spec) {
-    return "the paper prints no gradient for " + spec.method_ + " without ->W; expected gradient=exact";
+    return "the paper prints no gradient for " + spec.method_ +
+           " without ->W; expected gradient=exact";
   }
   void check_gradient(size_t position) const {
     if (!gradient_exists(spec_)) fail(position, no_paper_gradient(spec_));
@@ -334,8 +338,10 @@ std::string to_string(const LayerSpec& spec) {
     const double x = spec.value(p.name);
     // BN is the one name that stands alone: its ε is an argument only where it is not torch's.
     if ((!p.positional || info.per_channel) && x == p.default_value) continue;
-    if (p.style == Parameter::Style::flag) arguments.push_back(p.name);
-    else arguments.push_back((p.positional ? "" : p.name + "=") + value_text(p, x));
+    if (p.style == Parameter::Style::flag)
+      arguments.push_back(p.name);
+    else
+      arguments.push_back((p.positional ? "" : p.name + "=") + value_text(p, x));
   }
   if (spec.groups() > 0) arguments.push_back("groups=" + std::to_string(spec.groups()));
   if (spec.gradient() == Gradient::paper) arguments.push_back("gradient=paper");

@@ -25,8 +25,10 @@ Vector inverse_roots(const Vector& lambda, double eps, int64_t* null) {
   const double noise = linalg::null_tolerance(static_cast<int64_t>(lambda.size())) * lambda[0];
   Vector out(lambda.size());
   for (size_t k = 0; k < out.size(); ++k) {
-    if (eps == 0 && lambda[k] <= noise) ++*null;
-    else out[k] = 1.0 / std::sqrt(std::max(lambda[k], eps));
+    if (eps == 0 && lambda[k] <= noise)
+      ++*null;
+    else
+      out[k] = 1.0 / std::sqrt(std::max(lambda[k], eps));
   }
   return out;
 }

@@ -15,7 +15,8 @@ size_t edit_distance(const std::string& a, const std::string& b) {
     size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substitute = diagonal + (std::tolower(a[i - 1]) == std::tolower(b[j - 1]) ? 0 : 1);
+      const size_t substitute =
+          diagonal + (std::tolower(a[i - 1]) == std::tolower(b[j - 1]) ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
     }
@@ -56,10 +57,10 @@ std::string join_choices(const std::vector<std::string>& choices) {
 }
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& choices) {
-  const auto best = std::min_element(
-      choices.begin(), choices.end(), [&](const std::string& a, const std::string& b) {
-        return edit_distance(word, a) < edit_distance(word, b);
-      });
+  const auto best = std::min_element(choices.begin(), choices.end(),
+                                     [&](const std::string& a, const std::string& b) {
+                                       return edit_distance(word, a) < edit_distance(word, b);
+                                     });
   if (best == choices.end() || edit_distance(word, *best) > 1 + best->size() / 4) return "";
   return "; did you mean '" + *best + "'?";
 }

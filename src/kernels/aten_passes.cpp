@@ -65,8 +65,7 @@ Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center
 at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
                           const BlockMatrix& Q, const Vector& center, const Vector& offset) {
   at::Tensor out = at::mm(dense(P, g.options()).t(), rows(g)) + column(offset, g.options());
-  if (!Q.empty())
-    out = out + at::mm(dense(Q, x.options()), rows(x) - column(center, x.options()));
+  if (!Q.empty()) out = out + at::mm(dense(Q, x.options()), rows(x) - column(center, x.options()));
   return unrows(out, g);
 }
 

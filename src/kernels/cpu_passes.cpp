@@ -58,8 +58,8 @@ void apply(const Layout& layout, Op op, const T* m, int64_t width, int64_t sampl
 }
 
 /// A few samples spread over the batch give an estimate of the mean good enough to shift by. Taken
-/// as the first sample plus a mean difference and rounded to T, it is the value itself for a constant
-/// channel, whose variance then comes out as 0.
+/// as the first sample plus a mean difference and rounded to T, it is the value itself for a
+/// constant channel, whose variance then comes out as 0.
 template <typename T>
 Vector shift_estimate(const T* x, const Layout& layout) {
   const int64_t count = std::min<int64_t>(64, layout.samples()), n = layout.channels;
@@ -249,8 +249,10 @@ at::Tensor input_gradient_of(const at::Tensor& g, const at::Tensor& x, const Blo
         if (P.block() == 1) value += p[c] * grad[at];
         if (!Q.empty()) {
           const T centered = data[at] - mu[c];
-          if (Q.block() == 1) value += q[c] * centered;
-          else packed[to] = centered;
+          if (Q.block() == 1)
+            value += q[c] * centered;
+          else
+            packed[to] = centered;
         }
         out[at] = value;
       });
@@ -278,15 +280,13 @@ Moments moments(const at::Tensor& x, int64_t block) {
 
 at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
                      const Vector& offset) {
-  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::transform", [&] {
-    return transform_of<scalar_t>(x, P, center, offset);
-  });
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::transform",
+                                    [&] { return transform_of<scalar_t>(x, P, center, offset); });
 }
 
 Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block) {
-  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::products", [&] {
-    return products_of<scalar_t>(g, x, center, block);
-  });
+  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::products",
+                                    [&] { return products_of<scalar_t>(g, x, center, block); });
 }
 
 at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,

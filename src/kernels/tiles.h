@@ -46,7 +46,9 @@ class Tiling {
   int64_t max_samples() const { return std::min(per_tile_, layout_.inner); }
 
   /// One range of tiles for each thread, fixed by the thread count alone.
-  int64_t ranges() const { return std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), count())); }
+  int64_t ranges() const {
+    return std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), count()));
+  }
 
   Tile operator[](int64_t t) const {
     const int64_t first = (t % per_outer_) * per_tile_;
@@ -60,8 +62,7 @@ class Tiling {
   void for_ranges(const Work& work) const {
     const int64_t parts = ranges();
     at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r)
-        work(r, r * count() / parts, (r + 1) * count() / parts);
+      for (int64_t r = begin; r < end; ++r) work(r, r * count() / parts, (r + 1) * count() / parts);
     });
   }
 

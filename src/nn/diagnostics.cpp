@@ -14,9 +14,9 @@ namespace {
 
 /// Eigenvalues of a covariance, descending; of variances, themselves.
 Vector spectrum(const torch::Tensor& covariance) {
-  TORCH_CHECK(covariance.dim() == 1 ||
-                  (covariance.dim() == 2 && covariance.size(0) == covariance.size(1)),
-              "expected variances (C) or a covariance (C×C), got size ", covariance.sizes());
+  TORCH_CHECK(
+      covariance.dim() == 1 || (covariance.dim() == 2 && covariance.size(0) == covariance.size(1)),
+      "expected variances (C) or a covariance (C×C), got size ", covariance.sizes());
   TORCH_CHECK(covariance.numel() > 0 && covariance.isfinite().all().item<bool>(),
               "expected a finite, non-empty covariance");
   Vector values = to_vector(covariance);
@@ -34,8 +34,7 @@ Vector spectrum(const torch::Tensor& covariance) {
 torch::Tensor covariance(const torch::Tensor& x) {
   TORCH_CHECK(x.dim() >= 2 && x.numel() > 0, "expected a non-empty (N, C, …) tensor, got size ",
               x.sizes());
-  const kernels::Moments m =
-      kernels::moments(kernels::dense_layout(x.detach()), x.size(1));
+  const kernels::Moments m = kernels::moments(kernels::dense_layout(x.detach()), x.size(1));
   const Matrix dense = m.covariance.dense();
   return torch::from_blob(const_cast<double*>(dense.data()), {dense.rows(), dense.cols()},
                           torch::kDouble)
@@ -100,9 +99,9 @@ std::string to_string(const std::vector<LayerSummary>& summary) {
     std::snprintf(line, sizeof line, format, static_cast<int>(name_width), values...);
     return std::string(line);
   };
-  std::string out = row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s\n", "layer",
-                        static_cast<int>(spec_width), "spec", "channels", "condition", "eff.rank",
-                        "floored", "null");
+  std::string out =
+      row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s\n", "layer", static_cast<int>(spec_width), "spec",
+          "channels", "condition", "eff.rank", "floored", "null");
   for (const LayerSummary& s : summary)
     out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %4lld\n", s.name.c_str(),
                static_cast<int>(spec_width), s.spec.c_str(), static_cast<long long>(s.channels),

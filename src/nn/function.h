@@ -18,8 +18,8 @@ struct LayerCall {
   std::string description;
 };
 
-/// Z = P (X − μ) + b with gradients to x, weight, bias and skew (undefined where absent). x is dense
-/// (kernels::dense_layout).
+/// Z = P (X − μ) + b with gradients to x, weight, bias and skew (undefined where absent). x is
+/// dense (kernels::dense_layout).
 torch::Tensor apply_layer(const torch::Tensor& x, const torch::Tensor& weight,
                           const torch::Tensor& bias, const torch::Tensor& skew, LayerCall call);
 

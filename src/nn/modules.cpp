@@ -62,8 +62,8 @@ BatchOrthoLayer::BatchOrthoLayer(const BatchOrthoOptions& options_, const char* 
     : options(options_), type_(type) {
   TORCH_CHECK(options.channels() >= 1, type_, ": expected at least 1 channel, got ",
               options.channels());
-  TORCH_CHECK(!options.momentum() || (*options.momentum() >= 0 && *options.momentum() <= 1),
-              type_, ": expected a momentum from 0 to 1, got ", options.momentum().value_or(0));
+  TORCH_CHECK(!options.momentum() || (*options.momentum() >= 0 && *options.momentum() <= 1), type_,
+              ": expected a momentum from 0 to 1, got ", options.momentum().value_or(0));
   TORCH_CHECK(options.running_average() == RunningAverage::covariance ||
                   !find_method(options.spec().method()).scale_inside,
               type_, ": ", options.spec().method(),
@@ -71,7 +71,9 @@ BatchOrthoLayer::BatchOrthoLayer(const BatchOrthoOptions& options_, const char* 
   algebra_ = std::make_shared<const LayerAlgebra>(options.spec(), options.channels());
 }
 
-bool BatchOrthoLayer::is_per_channel() const { return find_method(options.spec().method()).per_channel; }
+bool BatchOrthoLayer::is_per_channel() const {
+  return find_method(options.spec().method()).per_channel;
+}
 
 std::string BatchOrthoLayer::description() const {
   std::string out = std::string(type_) + "(" + std::to_string(options.channels()) + ", \"" +
@@ -104,8 +106,8 @@ void BatchOrthoLayer::reset_parameters() {
 }
 
 void BatchOrthoLayer::check_input(const torch::Tensor& input, bool batch_statistics) const {
-  TORCH_CHECK(input.size(1) == options.channels(), description(), ": expected ",
-              options.channels(), " channels, got input of size ", input.sizes());
+  TORCH_CHECK(input.size(1) == options.channels(), description(), ": expected ", options.channels(),
+              " channels, got input of size ", input.sizes());
   const torch::ScalarType type = input.scalar_type();
   TORCH_CHECK(type == torch::kFloat || type == torch::kDouble, description(),
               ": expected input of type float or double, got ", type);
@@ -126,11 +128,13 @@ void BatchOrthoLayer::refuse_values(const torch::Tensor& input) const {
   const torch::Tensor x = input.detach();
   const int64_t nan = x.isnan().sum().item<int64_t>(), inf = x.isinf().sum().item<int64_t>();
   if (nan + inf == 0)
-    TORCH_CHECK(false, description(), ": expected input whose variance is finite, got values up to ",
+    TORCH_CHECK(false, description(),
+                ": expected input whose variance is finite, got values up to ",
                 x.abs().max().item<double>(), " in size; the running statistics are unchanged");
   const torch::Tensor first = x.isfinite().logical_not().nonzero()[0];
   TORCH_CHECK(false, description(), ": expected finite input, got ", nan, " NaN and ", inf,
-              " infinite values, the first at ", torch::IntArrayRef(first.data_ptr<int64_t>(), first.numel()),
+              " infinite values, the first at ",
+              torch::IntArrayRef(first.data_ptr<int64_t>(), first.numel()),
               "; the running statistics are unchanged");
 }
 
@@ -147,7 +151,10 @@ torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool upd
   const kernels::Moments moments = kernels::moments(x.detach(), algebra_->block());
   if (!all_finite(moments.mean) || !all_finite(moments.covariance.values())) refuse_values(x);
 
-  LayerCall call{algebra_, nullptr, {to_vector(weight), to_vector(bias), to_vector(skew)}, false,
+  LayerCall call{algebra_,
+                 nullptr,
+                 {to_vector(weight), to_vector(bias), to_vector(skew)},
+                 false,
                  description()};
   std::shared_ptr<const Fold> fold;
   try {
@@ -176,9 +183,8 @@ void BatchOrthoLayer::update_running_average(const kernels::Moments& moments, co
                                              int64_t samples) {
   torch::NoGradGuard no_grad;
   num_batches_tracked.add_(1);
-  const double momentum = options.momentum().has_value()
-                              ? *options.momentum()
-                              : 1.0 / num_batches_tracked.item<double>();
+  const double momentum = options.momentum().has_value() ? *options.momentum()
+                                                         : 1.0 / num_batches_tracked.item<double>();
   average_into(running_mean, torch::tensor(moments.mean, torch::kDouble), momentum);
   if (running_var.defined()) {
     const double unbiased = static_cast<double>(samples) / static_cast<double>(samples - 1);
@@ -186,7 +192,8 @@ void BatchOrthoLayer::update_running_average(const kernels::Moments& moments, co
   }
   if (running_cov.defined())
     average_into(running_cov, to_tensor(fold.conditioned(), false), momentum);
-  if (running_transform.defined()) average_into(running_transform, to_tensor(fold.T, false), momentum);
+  if (running_transform.defined())
+    average_into(running_transform, to_tensor(fold.T, false), momentum);
 }
 
 torch::Tensor BatchOrthoLayer::run_on_average(const torch::Tensor& input) {
@@ -201,8 +208,10 @@ std::shared_ptr<const CachedFold> BatchOrthoLayer::folded_average() {
   const torch::Tensor& statistic = running_var.defined()         ? running_var
                                    : running_transform.defined() ? running_transform
                                                                  : running_cov;
-  CachedFold now{to_vector(running_mean), to_vector(statistic),
-                 {to_vector(weight), to_vector(bias), to_vector(skew)}, nullptr};
+  CachedFold now{to_vector(running_mean),
+                 to_vector(statistic),
+                 {to_vector(weight), to_vector(bias), to_vector(skew)},
+                 nullptr};
   std::shared_ptr<const CachedFold> cached = std::atomic_load(&cached_);
   if (cached && cached->same_inputs(now)) return cached;
 
@@ -221,7 +230,9 @@ std::shared_ptr<const CachedFold> BatchOrthoLayer::folded_average() {
 
 template <size_t D, typename Derived>
 BatchOrthoImplBase<D, Derived>::BatchOrthoImplBase(const BatchOrthoOptions& options_)
-    : BatchOrthoLayer(options_, D == 1 ? "BatchOrtho1d" : D == 2 ? "BatchOrtho2d" : "BatchOrtho3d") {
+    : BatchOrthoLayer(options_, D == 1   ? "BatchOrtho1d"
+                                : D == 2 ? "BatchOrtho2d"
+                                         : "BatchOrtho3d") {
   reset();  // NOLINT(clang-analyzer-optin.cplusplus.VirtualCall): final in effect, as in torch's
 }
 
@@ -232,7 +243,8 @@ void BatchOrthoImplBase<D, Derived>::reset() {
   const bool per_channel = find_method(spec.method()).per_channel;
   const bool covariance = options.running_average() == RunningAverage::covariance;
   const auto parameter = [&](const char* name, bool present, int64_t size) {
-    return this->register_parameter(name, present ? torch::empty({size}) : torch::Tensor(), present);
+    return this->register_parameter(name, present ? torch::empty({size}) : torch::Tensor(),
+                                    present);
   };
   const auto buffer = [&](const char* name, bool present, const torch::Tensor& value) {
     const bool kept = present && options.track_running_stats();
@@ -243,9 +255,10 @@ void BatchOrthoImplBase<D, Derived>::reset() {
   skew = parameter("skew", spec.has_rotation(), skew_size(channels));
   running_mean = buffer("running_mean", true, torch::zeros({channels}));
   running_var = buffer("running_var", per_channel && covariance, torch::ones({channels}));
-  running_cov = buffer("running_cov", !per_channel && covariance,
-                       torch::eye(channels, torch::kDouble));
-  running_transform = buffer("running_transform", !covariance, torch::eye(channels, torch::kDouble));
+  running_cov =
+      buffer("running_cov", !per_channel && covariance, torch::eye(channels, torch::kDouble));
+  running_transform =
+      buffer("running_transform", !covariance, torch::eye(channels, torch::kDouble));
   num_batches_tracked = buffer("num_batches_tracked", true, torch::tensor(0, torch::kLong));
   reset_parameters();
 }
@@ -253,18 +266,24 @@ void BatchOrthoImplBase<D, Derived>::reset() {
 template <size_t D, typename Derived>
 void BatchOrthoImplBase<D, Derived>::pretty_print(std::ostream& stream) const {
   stream << description();
-  if (options.momentum()) stream << " momentum=" << *options.momentum();
-  else stream << " momentum=cumulative";
+  if (options.momentum())
+    stream << " momentum=" << *options.momentum();
+  else
+    stream << " momentum=cumulative";
   if (!options.affine()) stream << " affine=false";
   if (!options.track_running_stats()) stream << " track_running_stats=false";
-  if (options.running_average() == RunningAverage::transform) stream << " running_average=transform";
+  if (options.running_average() == RunningAverage::transform)
+    stream << " running_average=transform";
 }
 
 template <size_t D, typename Derived>
 torch::Tensor BatchOrthoImplBase<D, Derived>::forward(const torch::Tensor& input) {
   const auto rank = static_cast<size_t>(input.dim());
   const bool fits = rank == D + 2 || (D == 1 && rank == 2);
-  TORCH_CHECK(fits, description(), ": expected ", D == 1 ? "2D or 3D" : D == 2 ? "4D" : "5D",
+  TORCH_CHECK(fits, description(), ": expected ",
+              D == 1   ? "2D or 3D"
+              : D == 2 ? "4D"
+                       : "5D",
               " input (got ", rank, "D input)");
   return run(input, this->is_training());
 }
@@ -283,7 +302,8 @@ void keeping(const std::vector<torch::Tensor*>& exact, const Convert& convert) {
 }  // namespace
 
 template <size_t D, typename Derived>
-void BatchOrthoImplBase<D, Derived>::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+void BatchOrthoImplBase<D, Derived>::to(torch::Device device, torch::Dtype dtype,
+                                        bool non_blocking) {
   keeping(exact_buffers(), [&] { torch::nn::Module::to(device, dtype, non_blocking); });
 }
 

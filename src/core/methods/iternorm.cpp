@@ -3,8 +3,9 @@
 //
 //   S = Σ+εI,  t = tr S,  A = S/t,  P₀ = I,  P_{k+1} = (3P_k − P_k³ A)/2,  T = P_T/√t
 //
-// computed in the coupled form with Y_k = P_k A, which is the same in exact arithmetic: rounding grows
-// in the single recursion and does not in this one (Higham, Functions of Matrices, section 6.4).
+// computed in the coupled form with Y_k = P_k A, which is the same in exact arithmetic: rounding
+// grows in the single recursion and does not in this one (Higham, Functions of Matrices,
+// section 6.4).
 
 #include <cmath>
 

@@ -22,8 +22,8 @@ std::vector<int64_t> inverse_order(const std::vector<int64_t>& order) {
 
 struct PldlpFactor : Factor {
   LdlDecomposition ldl;
-  Matrix A;     // D̃^(−1/2) L^(−1)
-  Vector d;     // d̃
+  Matrix A;  // D̃^(−1/2) L^(−1)
+  Vector d;  // d̃
   std::vector<bool> has_gradient;
   double eps = 0;
   bool unpermute = false;
@@ -85,8 +85,8 @@ class Pldlp : public Method {
     const std::vector<int64_t> back = inverse_order(f->ldl.order);
     f->T = take_cols(f->A, back);  // A P
     if (unpermute_) f->T = take_rows(f->T, back);
-    f->conditioned = take_rows(
-        take_cols(linalg::matmul_nt(scale_cols(f->ldl.L, f->d), f->ldl.L), back), back);
+    f->conditioned =
+        take_rows(take_cols(linalg::matmul_nt(scale_cols(f->ldl.L, f->d), f->ldl.L), back), back);
     f->eps = eps;
     f->unpermute = unpermute_;
     f->gradient = gradient_;

@@ -14,7 +14,8 @@
 namespace orthobatch {
 namespace {
 
-/// θ as a function of the descending eigenvalues, and where its gradient goes: θ = weight · λ[source].
+/// θ as a function of the descending eigenvalues, and where its gradient goes: θ = weight ·
+/// λ[source].
 struct Floor {
   double theta = 0;
   int64_t source = -1;
@@ -59,8 +60,10 @@ struct ZcaFactor : Factor {
     double moved = 0;
     for (size_t k = 0; k < g.size(); ++k) {
       const double gk = -0.5 * G(k, k) * root[k] * root[k] * root[k];
-      if (is_floored[k]) moved += gk;
-      else g[k] = gk;
+      if (is_floored[k])
+        moved += gk;
+      else
+        g[k] = gk;
     }
     if (floor.source >= 0) g[floor.source] += floor.weight * moved;
     return g;
@@ -80,7 +83,8 @@ struct ZcaFactor : Factor {
     if (root[i] == 0 && root[j] == 0) return 0;  // both null
     if (root[i] == 0 || root[j] == 0) return (root[i] - root[j]) / (lambda[i] - lambda[j]);
     double rho = 1;
-    if (is_floored[i] && is_floored[j]) rho = 0;
+    if (is_floored[i] && is_floored[j])
+      rho = 0;
     else if (is_floored[i] || is_floored[j])
       rho = (floored_[i] - floored_[j]) / (lambda[i] - lambda[j]);
     // 1/(√λ̃i √λ̃j (√λ̃i+√λ̃j)) in terms of the inverse roots
@@ -214,7 +218,8 @@ MethodInfo zcae_method() {
   MethodInfo info = zca_info("ZCAE");
   info.formula = "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, λ_r, ε), r = round(exp H_q)";
   info.description = "ZCA floored at the eigenvalue of the effective rank";
-  info.paper = "MNIST 0.30 % (epoch 25), the best; SVHN 6.28 % with (1e-5,1e12), 6.33 % with (0,inf)";
+  info.paper =
+      "MNIST 0.30 % (epoch 25), the best; SVHN 6.28 % with (1e-5,1e12), 6.33 % with (0,inf)";
   Parameter q;
   q.name = "q";
   q.default_value = 1;

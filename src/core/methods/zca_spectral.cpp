@@ -52,9 +52,9 @@ struct SpectralFactor : Factor {
     if (root[i] == 0 || root[j] == 0)
       return (gamma[i] * root[i] - gamma[j] * root[j]) / (lambda[i] - lambda[j]);
     const double smooth = -root[i] * root[i] * root[j] * root[j] / (root[i] + root[j]);
-    return 0.5 * (gamma[i] + gamma[j]) * smooth +
-           0.5 * (gamma[i] - gamma[j]) * (root[i] + root[j]) *
-               clamped_inverse(lambda[i] - lambda[j], K);
+    return 0.5 * (gamma[i] + gamma[j]) * smooth + 0.5 * (gamma[i] - gamma[j]) *
+                                                      (root[i] + root[j]) *
+                                                      clamped_inverse(lambda[i] - lambda[j], K);
   }
 };
 
