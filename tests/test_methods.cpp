@@ -130,6 +130,39 @@ TEST(Ldl, IsTheInverseOfTheCholeskyFactor) {
   EXPECT_LT(max_abs(matmul(f->T, matmul_nt(sigma, f->T)) - Matrix::identity(8)), 1e-12);
 }
 
+// The paper's Algorithm 2, written out from its lines.
+Matrix printed_ldl_gradient(const Matrix& sigma, double eps, const Matrix& dA) {
+  const int64_t n = sigma.rows();
+  const LdlDecomposition f = ldl(sigma + eps * Matrix::identity(n), Pivoting::none, eps);
+  Vector root(n), inverse(n);
+  for (int64_t k = 0; k < n; ++k) {
+    root[k] = 1 / std::sqrt(f.d[k]);
+    inverse[k] = 1 / f.d[k];
+  }
+  const Matrix A = scale_rows(root, f.L_inverse);
+  const Matrix dD = -0.5 * Matrix::diagonal(diag(scale_rows(inverse, matmul_nt(A, dA))));
+  const Matrix dL = -1.0 * strictly_lower(matmul_nt(matmul(transpose(A), dA), f.L_inverse));
+  const Matrix inner = dD + strictly_lower(scale_rows(inverse, matmul_nt(dL, f.L)));
+  return sym(matmul(matmul(transpose(f.L_inverse), inner), f.L_inverse));
+}
+
+TEST(Ldl, PaperGradientIsAlgorithm2AsPrintedAndIsOff) {
+  double sum = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Matrix sigma = covariance_matrix(8, seed), dT = random_matrix(8, seed + 50);
+    const auto gradient = [&](const char* spec) {
+      return sym(make_method(spec)->factor(sigma, ones(8))->pullback(dT));
+    };
+    const Matrix exact = gradient("LDL(1e-5)"), paper = gradient("LDL(1e-5,gradient=paper)");
+    EXPECT_LT(max_abs(paper - printed_ldl_gradient(sigma, 1e-5, dT)), 1e-12 * max_abs(paper));
+    double off = 0, size = 0;
+    for (double x : rowwise_dot(paper - exact, paper - exact)) off += x;
+    for (double x : rowwise_dot(exact, exact)) size += x;
+    sum += std::sqrt(off / size);
+  }
+  EXPECT_NEAR(sum / 20, 0.6, 0.25) << "mean relative error of the printed gradient of Σ";
+}
+
 TEST(Pldlp, PivotsLargestFirstWithBoundedL) {
   const Matrix sigma = covariance_matrix(8, 4);
   const LdlDecomposition f = ldl(sigma, Pivoting::largest_diagonal, 0.0);

@@ -157,5 +157,23 @@ TEST_P(Reference, OutputAndEveryGradientAgree) {
 INSTANTIATE_TEST_SUITE_P(Specs, Reference, testing::ValuesIn(test::all_specs()),
                          [](const auto& info) { return test::test_name(info.param); });
 
+// Where the composition fails and the layer does not: white data, every eigenvalue 1.
+TEST(Reference, AutogradThroughEighIsLostAtEqualEigenvalues) {
+  CheckOptions o;
+  o.channels = 10;
+  o.samples = 200;
+  o.spectrum = Spectrum::equal;
+  const Tensor data = data_with_spectrum(o), bias = torch::zeros({10}, torch::kDouble),
+               gamma = torch::ones({10}, torch::kDouble), G = test::correlated({200, 10}, 5);
+  Tensor x = data.clone().requires_grad_(), y = data.clone().requires_grad_();
+  BatchOrtho1d layer(10, "ZCA(1e-5)");
+  layer->to(torch::kDouble);
+  (layer->forward(x) * G).sum().backward();
+  (reference(y, "ZCA(1e-5)", gamma, bias, Tensor()) * G).sum().backward();
+  EXPECT_LT(check_gradient("ZCA(1e-5)", o).largest_exact_error(), tolerance::gradient);
+  EXPECT_FALSE(test::relative_error(y.grad(), x.grad()) < 0.05);  // NaN or noise
+  RecordProperty("autograd_error", std::to_string(test::relative_error(y.grad(), x.grad())));
+}
+
 }  // namespace
 }  // namespace orthobatch

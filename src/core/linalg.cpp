@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <string>
 
 #ifdef ORTHOBATCH_WITH_ONEDNN
@@ -19,10 +20,36 @@ void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const 
              double* work, const int* lwork, int* iwork, const int* liwork, int* info);
 void dgesv_(const int* n, const int* nrhs, double* a, const int* lda, int* ipiv, double* b,
             const int* ldb, int* info);
+// OpenBLAS only; absent from other implementations.
+void openblas_set_num_threads(int count) __attribute__((weak));
+int openblas_get_num_threads() __attribute__((weak));
 }
 
 namespace orthobatch::linalg {
 namespace {
+
+/// Keeps OpenBLAS on the calling thread while any of ours is inside it. Its thread pool spins: on
+/// matrices this small, and under at::parallel_for, it costs more than it gives, and on a loaded
+/// machine a hundred times more. The count is global there, so the first one in saves it and the
+/// last one out puts it back.
+class OnThisThread {
+ public:
+  OnThisThread() { enter(+1); }
+  ~OnThisThread() { enter(-1); }
+  OnThisThread(const OnThisThread&) = delete;
+  OnThisThread& operator=(const OnThisThread&) = delete;
+
+ private:
+  static void enter(int step) {
+    if (!openblas_set_num_threads || !openblas_get_num_threads) return;
+    static std::mutex mutex;
+    static int inside = 0, saved = 1;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (inside == 0) saved = openblas_get_num_threads();
+    inside += step;
+    if (saved > 1) openblas_set_num_threads(inside > 0 ? 1 : saved);
+  }
+};
 
 char letter(Op op) { return op == Op::none ? 'N' : 'T'; }
 
@@ -45,6 +72,7 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const 
     throw std::runtime_error("[linalg::gemm] oneDNN's sgemm returned status " +
                              std::to_string(status) + ", expected 0");
 #else
+  const OnThisThread guard;
   const char ta = letter(op_a), tb = letter(op_b);
   const int im = static_cast<int>(m), in = static_cast<int>(n), ik = static_cast<int>(k);
   const int ia = static_cast<int>(lda), ib = static_cast<int>(ldb), ic = static_cast<int>(ldc);
@@ -54,6 +82,7 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const 
 
 void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, double alpha, const double* a,
           int64_t lda, const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
+  const OnThisThread guard;
   const char ta = letter(op_a), tb = letter(op_b);
   const int im = static_cast<int>(m), in = static_cast<int>(n), ik = static_cast<int>(k);
   const int ia = static_cast<int>(lda), ib = static_cast<int>(ldb), ic = static_cast<int>(ldc);
@@ -89,6 +118,7 @@ SymmetricEigen eigh(const Matrix& a) {
   Vector work(lwork);
   std::vector<int> iwork(liwork);
   int info = 0;
+  const OnThisThread guard;
   dsyevd_("V", "L", &n, vectors.data(), &n, ascending.data(), work.data(), &lwork, iwork.data(),
           &liwork, &info);
   if (info != 0) fail("eigh", n, info, "the symmetric eigensolver did not converge");
@@ -104,6 +134,7 @@ Matrix solve(const Matrix& a, const Matrix& b) {
   Matrix lu = transpose(a), x = transpose(b);
   std::vector<int> pivots(n);
   int info = 0;
+  const OnThisThread guard;
   dgesv_(&n, &columns, lu.data(), &n, pivots.data(), x.data(), &n, &info);
   if (info != 0) fail("solve", n, info, "the linear system is singular");
   return transpose(x);
