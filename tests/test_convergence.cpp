@@ -6,6 +6,7 @@
 
 namespace {
 int forced_info = 0;
+int calls = 0;
 }
 
 extern "C" void dsyev_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda,
@@ -13,6 +14,7 @@ extern "C" void dsyev_(const char* jobz, const char* uplo, const int* n, double*
 
 extern "C" void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda,
                         double* w, double* work, const int* lwork, int*, const int*, int* info) {
+  ++calls;
   if (forced_info != 0) {
     *info = forced_info;
     return;
@@ -55,6 +57,19 @@ TEST(Convergence, FailureInEvaluationKeepsTheOldFold) {
   forced_info = 0;
   layer->running_cov.div_(2);
   EXPECT_TRUE(layer->forward(x).equal(z));
+}
+
+TEST(Evaluation, FactorsOnceUntilSomethingChanges) {
+  BatchOrtho1d layer(4, "ZCA(1e-5)");
+  const torch::Tensor x = test::correlated({30, 4}, 1, torch::kFloat);
+  layer->forward(x);
+  layer->eval();
+  calls = 0;
+  for (int k = 0; k < 5; ++k) layer->forward(x);
+  EXPECT_EQ(calls, 1);
+  layer->running_cov.mul_(2);
+  for (int k = 0; k < 5; ++k) layer->forward(x);
+  EXPECT_EQ(calls, 2);
 }
 
 }  // namespace

@@ -51,21 +51,23 @@ class Passes : public testing::TestWithParam<std::tuple<Shape, int64_t>> {
 };
 
 TEST_P(Passes, MomentsAgree) {
-  const Moments a = cpu::moments(x, block), b = aten::moments(x, block);
+  const Moments a = cpu_passes().moments(x, block), b = aten_passes().moments(x, block);
   EXPECT_LT(error(a.mean, b.mean), tolerance::passes);
   EXPECT_LT(error(a.covariance.values(), b.covariance.values()), tolerance::passes);
 }
 
 TEST_P(Passes, TransformAgreesAndKeepsTheLayout) {
   const BlockMatrix P = random_blocks(n, block, 3);
-  const Tensor a = cpu::transform(x, P, center, offset), b = aten::transform(x, P, center, offset);
+  const Tensor a = cpu_passes().transform(x, P, center, offset),
+               b = aten_passes().transform(x, P, center, offset);
   EXPECT_LT(test::relative_error(a, b), tolerance::passes);
   EXPECT_EQ(a.strides(), x.strides());
   EXPECT_EQ(b.strides(), x.strides());
 }
 
 TEST_P(Passes, ProductsAgree) {
-  const Products a = cpu::products(g, x, center, block), b = aten::products(g, x, center, block);
+  const Products a = cpu_passes().products(g, x, center, block),
+                 b = aten_passes().products(g, x, center, block);
   EXPECT_LT(error(a.B.values(), b.B.values()), tolerance::passes);
   EXPECT_LT(error(a.sum, b.sum), tolerance::passes);
 }
@@ -75,8 +77,8 @@ TEST_P(Passes, InputGradientAgreesForEveryPairOfBlocks) {
     for (bool with_q : {true, false}) {
       const BlockMatrix P = random_blocks(n, p_block, 4);
       const BlockMatrix Q = with_q ? random_blocks(n, block, 5) : BlockMatrix();
-      const Tensor a = cpu::input_gradient(g, x, P, Q, center, offset);
-      const Tensor b = aten::input_gradient(g, x, P, Q, center, offset);
+      const Tensor a = cpu_passes().input_gradient(g, x, P, Q, center, offset);
+      const Tensor b = aten_passes().input_gradient(g, x, P, Q, center, offset);
       EXPECT_LT(test::relative_error(a, b), tolerance::passes);
       EXPECT_EQ(a.strides(), g.strides());
     }
@@ -85,9 +87,9 @@ TEST_P(Passes, InputGradientAgreesForEveryPairOfBlocks) {
 TEST_P(Passes, OneAndTwoThreadsAgree) {
   const int before = torch::get_num_threads();
   torch::set_num_threads(1);
-  const Moments one = cpu::moments(x, block);
+  const Moments one = cpu_passes().moments(x, block);
   torch::set_num_threads(2);
-  const Moments two = cpu::moments(x, block), again = cpu::moments(x, block);
+  const Moments two = cpu_passes().moments(x, block), again = cpu_passes().moments(x, block);
   torch::set_num_threads(before);
   EXPECT_LT(error(one.covariance.values(), two.covariance.values()), tolerance::passes);
   EXPECT_EQ(two.covariance.values(), again.covariance.values()) << "same threads, same bits";
@@ -110,14 +112,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Moments, AHugeMeanDoesNotSpoilTheCovariance) {
   const Tensor x = test::correlated({64, 8, 6, 6}, 1) - 1.0;
-  const Moments plain = cpu::moments(x, 8);
+  const Moments plain = cpu_passes().moments(x, 8);
   for (double mean : {1e4, 1e8}) {
-    const Moments shifted = cpu::moments(x + mean, 8);
+    const Moments shifted = cpu_passes().moments(x + mean, 8);
     EXPECT_LT(error(shifted.covariance.values(), plain.covariance.values()), mean * 1e-14);
   }
   const Tensor f = (x + 1e4).to(torch::kFloat);
-  EXPECT_LT(error(cpu::moments(f, 8).covariance.values(),
-                  cpu::moments(f.to(torch::kDouble), 8).covariance.values()),
+  EXPECT_LT(error(cpu_passes().moments(f, 8).covariance.values(),
+                  cpu_passes().moments(f.to(torch::kDouble), 8).covariance.values()),
             1e-12);
 }
 
@@ -125,7 +127,7 @@ TEST(Moments, AConstantChannelHasNoVarianceAtAll) {
   for (torch::Dtype type : {torch::kFloat, torch::kDouble}) {
     Tensor x = test::correlated({64, 3, 6, 6}, 1, type);
     x.select(1, 1).fill_(0.1);
-    const Moments m = cpu::moments(x, 3);
+    const Moments m = cpu_passes().moments(x, 3);
     for (int64_t c : {0, 1, 2}) EXPECT_EQ(m.covariance.data(0)[3 + c], 0.0);
     EXPECT_NEAR(m.mean[1], 0.1, 1e-8);
   }
@@ -138,7 +140,8 @@ TEST(Layout, OddStridesAreMadeDense) {
         base.flip(3).slice(3, 2, 9), base.select(0, 0).unsqueeze(0).expand({6, 10, 9, 11})}) {
     const Tensor dense = dense_layout(view);
     EXPECT_TRUE(dense.equal(view));
-    const Moments a = cpu::moments(dense, view.size(1)), b = aten::moments(view, view.size(1));
+    const Moments a = cpu_passes().moments(dense, view.size(1)),
+                  b = aten_passes().moments(view, view.size(1));
     EXPECT_LT(error(a.covariance.values(), b.covariance.values()), tolerance::passes);
   }
   EXPECT_EQ(dense_layout(base).data_ptr(), base.data_ptr());

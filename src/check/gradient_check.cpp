@@ -70,7 +70,7 @@ double loss(BatchOrtho1d& layer, const torch::Tensor& x, const torch::Tensor& G)
 /// The factors of the problem's own covariance, for what they say of smoothness.
 Fold fold_of(const LayerSpec& spec, const Problem& p, const torch::Tensor& x) {
   const LayerAlgebra algebra(spec, x.size(1));
-  const kernels::Moments m = kernels::moments(x, algebra.block());
+  const kernels::Moments m = kernels::passes_for(x).moments(x, algebra.block());
   return algebra.fold(m.mean, m.covariance,
                       {to_vector(p.gamma), to_vector(p.bias), to_vector(p.skew)});
 }

@@ -51,6 +51,26 @@ class Method {
   }
 };
 
+/// A method whose running average has ε in it already: evaluation is the same map with ε = 0.
+class RegularizedMethod : public Method {
+ public:
+  explicit RegularizedMethod(double eps) : eps_(eps) {}
+
+  std::unique_ptr<Factor> factor(const Matrix& sigma, const Vector& gamma) const final {
+    return decompose(sigma, gamma, eps_);
+  }
+  std::unique_ptr<Factor> factor_average(const Matrix& sigma, const Vector& gamma) const final {
+    return decompose(sigma, gamma, 0.0);
+  }
+
+ protected:
+  virtual std::unique_ptr<Factor> decompose(const Matrix& sigma, const Vector& gamma,
+                                            double eps) const = 0;
+
+ private:
+  double eps_;
+};
+
 /// One argument of a method's spec.
 struct Parameter {
   enum class Style { number, fraction, integer, flag };

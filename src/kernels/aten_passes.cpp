@@ -6,7 +6,7 @@
 
 #include "kernels/passes.h"
 
-namespace orthobatch::kernels::aten {
+namespace orthobatch::kernels {
 namespace {
 
 /// (batch, N, …) as N × M.
@@ -41,32 +41,43 @@ BlockMatrix to_blocks(const at::Tensor& t, int64_t block) {
   return BlockMatrix::from_dense(m, block);
 }
 
+class AtenPasses : public Passes {
+ public:
+  Moments moments(const at::Tensor& x, int64_t block) const override {
+    const at::Tensor X = rows(x).to(at::kDouble);
+    const at::Tensor mean = X.mean(1, /*keepdim=*/true);
+    const at::Tensor centered = X - mean;
+    return {to_vector(mean), to_blocks(at::mm(centered, centered.t()) / X.size(1), block)};
+  }
+
+  at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
+                       const Vector& offset) const override {
+    const at::Tensor X = rows(x) - column(center, x.options());
+    return unrows(at::mm(dense(P, x.options()), X) + column(offset, x.options()), x);
+  }
+
+  Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
+                    int64_t block) const override {
+    const at::Tensor G = rows(g).to(at::kDouble);
+    const at::Tensor X = rows(x).to(at::kDouble) - column(center, x.options().dtype(at::kDouble));
+    return {to_blocks(at::mm(G, X.t()), block), to_vector(G.sum(1))};
+  }
+
+  at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
+                            const BlockMatrix& Q, const Vector& center,
+                            const Vector& offset) const override {
+    at::Tensor out = at::mm(dense(P, g.options()).t(), rows(g)) + column(offset, g.options());
+    if (!Q.empty())
+      out = out + at::mm(dense(Q, x.options()), rows(x) - column(center, x.options()));
+    return unrows(out, g);
+  }
+};
+
 }  // namespace
 
-Moments moments(const at::Tensor& x, int64_t block) {
-  const at::Tensor X = rows(x).to(at::kDouble);
-  const at::Tensor mean = X.mean(1, /*keepdim=*/true);
-  const at::Tensor centered = X - mean;
-  return {to_vector(mean), to_blocks(at::mm(centered, centered.t()) / X.size(1), block)};
+const Passes& aten_passes() {
+  static const AtenPasses passes;
+  return passes;
 }
 
-at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                     const Vector& offset) {
-  const at::Tensor X = rows(x) - column(center, x.options());
-  return unrows(at::mm(dense(P, x.options()), X) + column(offset, x.options()), x);
-}
-
-Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block) {
-  const at::Tensor G = rows(g).to(at::kDouble);
-  const at::Tensor X = rows(x).to(at::kDouble) - column(center, x.options().dtype(at::kDouble));
-  return {to_blocks(at::mm(G, X.t()), block), to_vector(G.sum(1))};
-}
-
-at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                          const BlockMatrix& Q, const Vector& center, const Vector& offset) {
-  at::Tensor out = at::mm(dense(P, g.options()).t(), rows(g)) + column(offset, g.options());
-  if (!Q.empty()) out = out + at::mm(dense(Q, x.options()), rows(x) - column(center, x.options()));
-  return unrows(out, g);
-}
-
-}  // namespace orthobatch::kernels::aten
+}  // namespace orthobatch::kernels

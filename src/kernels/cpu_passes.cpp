@@ -11,7 +11,7 @@
 #include "kernels/rank_update.h"
 #include "kernels/tiles.h"
 
-namespace orthobatch::kernels::cpu {
+namespace orthobatch::kernels {
 namespace {
 
 using linalg::Op;
@@ -271,29 +271,39 @@ at::Tensor input_gradient_of(const at::Tensor& g, const at::Tensor& x, const Blo
   return dx;
 }
 
+class CpuPasses : public Passes {
+ public:
+  Moments moments(const at::Tensor& x, int64_t block) const override {
+    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::moments",
+                                      [&] { return moments_of<scalar_t>(x, block); });
+  }
+
+  at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
+                       const Vector& offset) const override {
+    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::transform",
+                                      [&] { return transform_of<scalar_t>(x, P, center, offset); });
+  }
+
+  Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
+                    int64_t block) const override {
+    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::products",
+                                      [&] { return products_of<scalar_t>(g, x, center, block); });
+  }
+
+  at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
+                            const BlockMatrix& Q, const Vector& center,
+                            const Vector& offset) const override {
+    return AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "orthobatch::input_gradient", [&] {
+      return input_gradient_of<scalar_t>(g, x, P, Q, center, offset);
+    });
+  }
+};
+
 }  // namespace
 
-Moments moments(const at::Tensor& x, int64_t block) {
-  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::moments",
-                                    [&] { return moments_of<scalar_t>(x, block); });
+const Passes& cpu_passes() {
+  static const CpuPasses passes;
+  return passes;
 }
 
-at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                     const Vector& offset) {
-  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::transform",
-                                    [&] { return transform_of<scalar_t>(x, P, center, offset); });
-}
-
-Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block) {
-  return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::products",
-                                    [&] { return products_of<scalar_t>(g, x, center, block); });
-}
-
-at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                          const BlockMatrix& Q, const Vector& center, const Vector& offset) {
-  return AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "orthobatch::input_gradient", [&] {
-    return input_gradient_of<scalar_t>(g, x, P, Q, center, offset);
-  });
-}
-
-}  // namespace orthobatch::kernels::cpu
+}  // namespace orthobatch::kernels

@@ -21,23 +21,6 @@ Vector center_of(const Vector& mean, at::ScalarType type) {
   return out;
 }
 
-Moments moments(const at::Tensor& x, int64_t block) {
-  return x.is_cpu() ? cpu::moments(x, block) : aten::moments(x, block);
-}
-
-at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                     const Vector& offset) {
-  return x.is_cpu() ? cpu::transform(x, P, center, offset) : aten::transform(x, P, center, offset);
-}
-
-Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block) {
-  return x.is_cpu() ? cpu::products(g, x, center, block) : aten::products(g, x, center, block);
-}
-
-at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                          const BlockMatrix& Q, const Vector& center, const Vector& offset) {
-  return g.is_cpu() ? cpu::input_gradient(g, x, P, Q, center, offset)
-                    : aten::input_gradient(g, x, P, Q, center, offset);
-}
+const Passes& passes_for(const at::Tensor& x) { return x.is_cpu() ? cpu_passes() : aten_passes(); }
 
 }  // namespace orthobatch::kernels

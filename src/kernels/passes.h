@@ -32,38 +32,34 @@ at::Tensor same_layout(const at::Tensor& g, const at::Tensor& x);
 /// The mean rounded to what the tensor's type holds, so that X − center is exact where it matters.
 Vector center_of(const Vector& mean, at::ScalarType type);
 
-/// Forward 1: mean and covariance, the latter in blocks of `block` channels.
-Moments moments(const at::Tensor& x, int64_t block);
+class Passes {
+ public:
+  virtual ~Passes() = default;
 
-/// Forward 2: Z = P (X − center) + offset.
-at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                     const Vector& offset);
+  /// Forward 1: mean and covariance, the latter in blocks of `block` channels.
+  virtual Moments moments(const at::Tensor& x, int64_t block) const = 0;
 
-/// Backward 1: B and G1.
-Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block);
+  /// Forward 2: Z = P (X − center) + offset.
+  virtual at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
+                               const Vector& offset) const = 0;
 
-/// Backward 2: ∇X = Pᵀ G + Q (X − center) + offset; an empty Q leaves its term out.
-at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                          const BlockMatrix& Q, const Vector& center, const Vector& offset);
+  /// Backward 1: B and G1.
+  virtual Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
+                            int64_t block) const = 0;
 
-// The same four in plain ATen operations, for devices without kernels of ours. The functions above
-// choose; these are here for the tests to compare.
-namespace aten {
-Moments moments(const at::Tensor& x, int64_t block);
-at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                     const Vector& offset);
-Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block);
-at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                          const BlockMatrix& Q, const Vector& center, const Vector& offset);
-}  // namespace aten
+  /// Backward 2: ∇X = Pᵀ G + Q (X − center) + offset; an empty Q leaves its term out.
+  virtual at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
+                                    const BlockMatrix& Q, const Vector& center,
+                                    const Vector& offset) const = 0;
+};
 
-namespace cpu {
-Moments moments(const at::Tensor& x, int64_t block);
-at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                     const Vector& offset);
-Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block);
-at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                          const BlockMatrix& Q, const Vector& center, const Vector& offset);
-}  // namespace cpu
+/// Threaded kernels for CPU tensors.
+const Passes& cpu_passes();
+
+/// Plain ATen operations, for tensors of any device.
+const Passes& aten_passes();
+
+/// The ones for a tensor's device.
+const Passes& passes_for(const at::Tensor& x);
 
 }  // namespace orthobatch::kernels

@@ -34,7 +34,8 @@ Vector spectrum(const torch::Tensor& covariance) {
 torch::Tensor covariance(const torch::Tensor& x) {
   TORCH_CHECK(x.dim() >= 2 && x.numel() > 0, "expected a non-empty (N, C, …) tensor, got size ",
               x.sizes());
-  const kernels::Moments m = kernels::moments(kernels::dense_layout(x.detach()), x.size(1));
+  const torch::Tensor dense_x = kernels::dense_layout(x.detach());
+  const kernels::Moments m = kernels::passes_for(x).moments(dense_x, x.size(1));
   const Matrix dense = m.covariance.dense();
   return torch::from_blob(const_cast<double*>(dense.data()), {dense.rows(), dense.cols()},
                           torch::kDouble)

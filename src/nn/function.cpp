@@ -52,7 +52,7 @@ torch::Tensor input_gradient(const SavedCall& saved, const torch::Tensor& g, con
     const Vector PtG = multiply_transposed(fold.P, products.sum), Qmu = multiply(dsigma, rest);
     for (size_t c = 0; c < offset.size(); ++c) offset[c] = -PtG[c] / samples - Qmu[c];
   }
-  return kernels::input_gradient(g, x, fold.P, dsigma, saved.center, offset);
+  return kernels::passes_for(g).input_gradient(g, x, fold.P, dsigma, saved.center, offset);
 }
 
 /// A second derivative would silently leave out the statistics: say so when it is asked for.
@@ -73,8 +73,8 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     auto saved = c10::make_intrusive<SavedCall>();
     saved->call = std::move(call);
     saved->center = kernels::center_of(saved->call.fold->mean, x.scalar_type());
-    const torch::Tensor z = kernels::transform(x, saved->call.fold->P, saved->center,
-                                               forward_offset(saved->call, saved->center));
+    const torch::Tensor z = kernels::passes_for(x).transform(
+        x, saved->call.fold->P, saved->center, forward_offset(saved->call, saved->center));
     ctx->save_for_backward({x, weight, bias, skew});
     ctx->saved_data["call"] = c10::IValue::make_capsule(saved);
     return z;
@@ -95,7 +95,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     kernels::Products products;
     LayerGradients gradients;
     if (any_parameter || !call.statistics_are_constant) {
-      products = kernels::products(g, x, saved.center, call.algebra->product_block());
+      products = kernels::passes_for(x).products(g, x, saved.center, call.algebra->product_block());
       recenter(products, call.fold->mean, saved.center);
       gradients = call.algebra->pullback(*call.fold, call.parameters, products.B,
                                          call.statistics_are_constant);

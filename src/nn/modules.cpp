@@ -148,7 +148,7 @@ torch::Tensor BatchOrthoLayer::run(const torch::Tensor& input, bool training) {
 torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool update_running) {
   const torch::Tensor x = kernels::dense_layout(input);
   const int64_t samples = x.numel() / options.channels();
-  const kernels::Moments moments = kernels::moments(x.detach(), algebra_->block());
+  const kernels::Moments moments = kernels::passes_for(x).moments(x.detach(), algebra_->block());
   if (!all_finite(moments.mean) || !all_finite(moments.covariance.values())) refuse_values(x);
 
   LayerCall call{algebra_,

@@ -55,19 +55,12 @@ struct IterNormFactor : Factor {
   }
 };
 
-class IterNorm : public Method {
+class IterNorm : public RegularizedMethod {
  public:
-  IterNorm(double eps, int64_t steps) : eps_(eps), steps_(steps) {}
-
-  std::unique_ptr<Factor> factor(const Matrix& sigma, const Vector&) const override {
-    return iterate(sigma, eps_);
-  }
-  std::unique_ptr<Factor> factor_average(const Matrix& sigma, const Vector&) const override {
-    return iterate(sigma, 0.0);
-  }
+  IterNorm(double eps, int64_t steps) : RegularizedMethod(eps), steps_(steps) {}
 
  private:
-  std::unique_ptr<Factor> iterate(const Matrix& sigma, double eps) const {
+  std::unique_ptr<Factor> decompose(const Matrix& sigma, const Vector&, double eps) const override {
     auto f = std::make_unique<IterNormFactor>();
     const int64_t n = sigma.rows();
     f->conditioned = add_to_diagonal(sigma, eps);
@@ -89,7 +82,6 @@ class IterNorm : public Method {
     return f;
   }
 
-  double eps_;
   int64_t steps_;
 };
 

@@ -23,19 +23,12 @@ struct LdlFactor : Factor {
   std::vector<int64_t> branch() const override { return {ldl.null.begin(), ldl.null.end()}; }
 };
 
-class Ldl : public Method {
+class Ldl : public RegularizedMethod {
  public:
-  Ldl(double eps, Gradient gradient) : eps_(eps), gradient_(gradient) {}
-
-  std::unique_ptr<Factor> factor(const Matrix& sigma, const Vector&) const override {
-    return decompose(sigma, eps_);
-  }
-  std::unique_ptr<Factor> factor_average(const Matrix& sigma, const Vector&) const override {
-    return decompose(sigma, 0.0);
-  }
+  Ldl(double eps, Gradient gradient) : RegularizedMethod(eps), gradient_(gradient) {}
 
  private:
-  std::unique_ptr<Factor> decompose(const Matrix& sigma, double eps) const {
+  std::unique_ptr<Factor> decompose(const Matrix& sigma, const Vector&, double eps) const override {
     auto f = std::make_unique<LdlFactor>();
     f->conditioned = add_to_diagonal(sigma, eps);
     f->ldl = ldl(f->conditioned, Pivoting::none, eps);
@@ -50,7 +43,6 @@ class Ldl : public Method {
     return f;
   }
 
-  double eps_;
   Gradient gradient_;
 };
 

@@ -43,19 +43,12 @@ struct PcaFactor : Factor {
   }
 };
 
-class Pca : public Method {
+class Pca : public RegularizedMethod {
  public:
-  Pca(double eps, double K) : eps_(eps), K_(K) {}
-
-  std::unique_ptr<Factor> factor(const Matrix& sigma, const Vector&) const override {
-    return rotate(sigma, eps_);
-  }
-  std::unique_ptr<Factor> factor_average(const Matrix& sigma, const Vector&) const override {
-    return rotate(sigma, 0.0);
-  }
+  Pca(double eps, double K) : RegularizedMethod(eps), K_(K) {}
 
  private:
-  std::unique_ptr<Factor> rotate(const Matrix& sigma, double eps) const {
+  std::unique_ptr<Factor> decompose(const Matrix& sigma, const Vector&, double eps) const override {
     auto f = std::make_unique<PcaFactor>();
     f->conditioned = add_to_diagonal(sigma, eps);
     auto [lambda, U] = linalg::eigh(f->conditioned);
@@ -69,7 +62,7 @@ class Pca : public Method {
     return f;
   }
 
-  double eps_, K_;
+  double K_;
 };
 
 }  // namespace

@@ -55,20 +55,13 @@ struct PldlpFactor : Factor {
   }
 };
 
-class Pldlp : public Method {
+class Pldlp : public RegularizedMethod {
  public:
   explicit Pldlp(const Arguments& a)
-      : eps_(a["eps"]), unpermute_(a["unpermute"] != 0), gradient_(a.gradient) {}
-
-  std::unique_ptr<Factor> factor(const Matrix& sigma, const Vector&) const override {
-    return decompose(sigma, eps_);
-  }
-  std::unique_ptr<Factor> factor_average(const Matrix& sigma, const Vector&) const override {
-    return decompose(sigma, 0.0);
-  }
+      : RegularizedMethod(a["eps"]), unpermute_(a["unpermute"] != 0), gradient_(a.gradient) {}
 
  private:
-  std::unique_ptr<Factor> decompose(const Matrix& sigma, double eps) const {
+  std::unique_ptr<Factor> decompose(const Matrix& sigma, const Vector&, double eps) const override {
     auto f = std::make_unique<PldlpFactor>();
     f->ldl = ldl(sigma, Pivoting::largest_diagonal, 0.0);
     const size_t n = f->ldl.d.size();
@@ -93,7 +86,6 @@ class Pldlp : public Method {
     return f;
   }
 
-  double eps_;
   bool unpermute_;
   Gradient gradient_;
 };

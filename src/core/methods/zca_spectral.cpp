@@ -58,20 +58,13 @@ struct SpectralFactor : Factor {
   }
 };
 
-class ZcaSpectral : public Method {
+class ZcaSpectral : public RegularizedMethod {
  public:
-  ZcaSpectral(double eps, double K) : eps_(eps), K_(K) {}
-
-  std::unique_ptr<Factor> factor(const Matrix& sigma, const Vector& gamma) const override {
-    return replace_spectrum(sigma, gamma, eps_);
-  }
-  std::unique_ptr<Factor> factor_average(const Matrix& sigma, const Vector& gamma) const override {
-    return replace_spectrum(sigma, gamma, 0.0);
-  }
+  ZcaSpectral(double eps, double K) : RegularizedMethod(eps), K_(K) {}
 
  private:
-  std::unique_ptr<Factor> replace_spectrum(const Matrix& sigma, const Vector& gamma,
-                                           double eps) const {
+  std::unique_ptr<Factor> decompose(const Matrix& sigma, const Vector& gamma,
+                                    double eps) const override {
     auto f = std::make_unique<SpectralFactor>();
     f->conditioned = add_to_diagonal(sigma, eps);
     auto [lambda, U] = linalg::eigh(f->conditioned);
@@ -86,7 +79,7 @@ class ZcaSpectral : public Method {
     return f;
   }
 
-  double eps_, K_;
+  double K_;
 };
 
 }  // namespace
