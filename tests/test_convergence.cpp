@@ -1,5 +1,4 @@
-// An eigensolver that does not converge: this program's own dsyevd_ stands before LAPACK's and
-// fails on demand.
+// This program's own dsyevd_ stands before LAPACK's: it counts, and fails on demand.
 
 #include "core/linalg.h"
 #include "support.h"
@@ -7,7 +6,7 @@
 namespace {
 int forced_info = 0;
 int calls = 0;
-}
+}  // namespace
 
 extern "C" void dsyev_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda,
                        double* w, double* work, const int* lwork, int* info);

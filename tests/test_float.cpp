@@ -57,11 +57,23 @@ TEST_P(Float, AgreesWithDouble) {
 TEST_P(Float, AgreesWithDoubleOnDuplicatedChannels) {
   const LayerSpec spec = GetParam();
   if (spec.method() == "PLDLP" || spec.value("eps") < 1e-5) GTEST_SKIP() << "no gradient there";
-  Tensor x = test::correlated({32, 12, 7, 7}, 1, torch::kFloat);
-  x.select(1, 11).copy_(x.select(1, 0));
-  expect_close(GetParam(), x, "duplicated");
-  expect_close(GetParam(), x.contiguous(torch::MemoryFormat::ChannelsLast),
-               "duplicated, channels last");
+  for (uint64_t seed = 1; seed <= 5; ++seed)
+    for (const auto& shape : {std::vector<int64_t>{32, 12, 7, 7}, {64, 6, 1, 1}}) {
+      Tensor x = test::correlated(shape, seed, torch::kFloat);
+      x.select(1, shape[1] - 1).copy_(x.select(1, 0));
+      expect_close(GetParam(), x, "duplicated");
+      expect_close(GetParam(), x.contiguous(torch::MemoryFormat::ChannelsLast),
+                   "duplicated, channels last");
+    }
+}
+
+// Q goes with 1/σ²: 1e-50 or 1e50 here, outside float's range.
+TEST(FloatRange, VeryLargeAndVerySmallDataKeepTheirGradient) {
+  for (const char* spec : {"BN(0)", "ZCA(0,inf)", "LDL(0)", "PLDLP(0)", "ZCA(0,inf)->W->Gamma"})
+    for (double scale : {1e18, 1e-25, 1e-18})
+      expect_close(spec, scale * test::correlated({64, 6, 3, 3}, 1, torch::kFloat), spec);
+  for (const char* spec : {"ZCA(0,inf)", "LDL(0)", "PLDLP(0)"})
+    expect_close(spec, 1e25 * test::correlated({64, 6, 3, 3}, 1, torch::kFloat), spec);
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, Float, testing::ValuesIn(test::all_specs()),

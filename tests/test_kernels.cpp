@@ -58,11 +58,24 @@ TEST_P(Passes, MomentsAgree) {
 
 TEST_P(Passes, TransformAgreesAndKeepsTheLayout) {
   const BlockMatrix P = random_blocks(n, block, 3);
-  const Tensor a = cpu_passes().transform(x, P, center, offset),
-               b = aten_passes().transform(x, P, center, offset);
+  const Tensor a = cpu_passes().transform(x, P, center, offset, Sums::in_type),
+               b = aten_passes().transform(x, P, center, offset, Sums::in_type);
   EXPECT_LT(test::relative_error(a, b), tolerance::passes);
   EXPECT_EQ(a.strides(), x.strides());
   EXPECT_EQ(b.strides(), x.strides());
+}
+
+TEST_P(Passes, FloatTransformSummedInDoubleIsTheDoubleOneRounded) {
+  const BlockMatrix P = random_blocks(n, block, 3);
+  const Tensor f = x.to(torch::kFloat);
+  const Tensor exact =
+      aten_passes().transform(f.to(torch::kDouble), P, center, offset, Sums::in_type);
+  for (const kernels::Passes* passes : {&cpu_passes(), &aten_passes()}) {
+    const Tensor z = passes->transform(f, P, center, offset, Sums::in_double);
+    EXPECT_EQ(z.scalar_type(), torch::kFloat);
+    EXPECT_EQ(z.strides(), x.strides());
+    EXPECT_LT(test::relative_error(z, exact), 6e-8);
+  }
 }
 
 TEST_P(Passes, ProductsAgree) {

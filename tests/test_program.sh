@@ -41,7 +41,8 @@ expect 0 '^x .* ok$' check 'ZCA(1e-5)' --channels 40 --samples 60
 expect 0 'unresolved' check 'ZCA(1e-5)' --tolerance 1e-17
 expect 2 "did you mean 'ZCA'" check 'ZCB(1e-5)'
 expect 2 '^ +\^$' check 'ZCA(1e-5'
-expect 2 'spectrum' check 'ZCA' --spectrum odd
+expect 2 'spectrum.*expected distinct, close, equal or deficient, got odd' check 'ZCA' --spectrum odd
+expect 2 'seed' check 'ZCA' --seed -1
 expect 2 'samples' check 'ZCA' --samples 1
 expect 2 'SPEC' check
 

@@ -102,6 +102,21 @@ TEST_P(Seeds, TheGradientIsBlindToTheMean) {
     EXPECT_LT(pass(spec, x, G).dx.sum(0).abs().max().item<double>(), 1e-10) << spec;
 }
 
+// With a dead channel some axis has no entry in its own channel to take its sign from.
+TEST_P(Seeds, ADeadChannelDoesNotShakeTheSignsOfPca) {
+  torch::manual_seed(GetParam());
+  for (int64_t dead = 0; dead < 7; ++dead) {
+    Tensor data = x.clone();
+    data.select(1, dead).zero_();
+    const Tensor z = pass("PCA(1e-5)", data, G).z;
+    for (int k = 0; k < 5; ++k) {
+      const Tensor order = torch::randperm(60);
+      const Tensor moved = pass("PCA(1e-5)", data.index_select(0, order), G).z;
+      EXPECT_LT(test::relative_error(moved, z.index_select(0, order)), 1e-6) << dead;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Random, Seeds, testing::Range<uint64_t>(1, 9));
 
 }  // namespace

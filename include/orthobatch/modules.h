@@ -4,8 +4,9 @@
 // Training:    Z = R T (X − μ) + b with the batch's own μ and T = T(Σ)
 // Evaluation:  Z = P X + q from the running statistics, folded once and again only after a change
 //
-// Z has the type, shape and memory layout of X. Float and double; on the CPU with kernels of our
-// own, on other devices through ATen operations.
+// Z has the type and shape of X, and its memory layout where that is contiguous or channels last
+// (any other comes out as torch suggests). Float and double; on the CPU with kernels of our own, on
+// other devices through ATen operations.
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>

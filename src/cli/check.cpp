@@ -78,6 +78,15 @@ void add_check(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand(
       "check",
       "A layer's gradients against central differences, exact and as the paper prints them");
+  // Names to numbers, with a message of our own: CLI11's lists the numbers too.
+  const CLI::Validator spectrum_name(
+      [](std::string& word) {
+        const auto it = spectra.find(word);
+        if (it == spectra.end()) return "expected distinct, close, equal or deficient, got " + word;
+        word = std::to_string(static_cast<int>(it->second));
+        return std::string();
+      },
+      "");
   auto text = std::make_shared<std::string>();
   auto o = std::make_shared<CheckOptions>();
   verb->add_option("SPEC", *text, "Layer, as in 'LDL(1e-5)->W->Gamma'")->required();
@@ -88,14 +97,16 @@ void add_check(CLI::App& app, Run& run) {
       ->capture_default_str()
       ->check(CLI::Range(2, 1 << 20));
   verb->add_option("--spectrum", o->spectrum, "Eigenvalues of the covariance")
-      ->transform(CLI::CheckedTransformer(spectra))
+      ->transform(spectrum_name)
       ->default_str("distinct")
       ->type_name("distinct|close|equal|deficient");
   verb->add_option("--gap", o->gap, "Distance within the pairs of --spectrum close")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   verb->add_flag("--at-start", o->at_start, "γ = 1, b = 0, S = 0, as in a new layer");
-  verb->add_option("--seed", o->seed, "Of data, parameters and loss")->capture_default_str();
+  verb->add_option("--seed", o->seed, "Of data, parameters and loss")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--tolerance", o->tolerance, "Largest relative error of an exact gradient")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

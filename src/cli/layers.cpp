@@ -49,7 +49,7 @@ int show(const std::string& only) {
                join_choices(names), suggestion(only, names));
     return 2;
   }
-  const size_t width = std::clamp<size_t>(terminal_width(), 80, 140), first = 18;
+  const size_t width = std::clamp<size_t>(terminal_width(), 80, 140), first = 20;
   const size_t rest = (width - first - 6) / 3;
   fmt::print("{}", format_wrapped_table(rows, {first, rest, rest, rest}));
   if (only.empty())

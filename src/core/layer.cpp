@@ -1,6 +1,7 @@
 #include "core/layer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/cayley.h"
 #include "core/linalg.h"
@@ -40,6 +41,20 @@ int64_t Fold::null() const {
   int64_t total = 0;
   for (const auto& f : factors) total += f->null;
   return total;
+}
+
+double Fold::amplification() const {
+  double largest = 1.0;
+  for (const auto& f : factors) {
+    const Vector variance = diag(f->conditioned);
+    for (int64_t i = 0; i < f->T.rows(); ++i) {
+      double terms = 0;
+      for (int64_t j = 0; j < f->T.cols(); ++j)
+        terms += std::abs(f->T(i, j)) * std::sqrt(std::max(variance[j], 0.0));
+      largest = std::max(largest, terms);
+    }
+  }
+  return largest;
 }
 
 BlockMatrix Fold::conditioned() const {

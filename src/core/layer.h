@@ -26,6 +26,9 @@ struct Fold {
 
   int64_t floored() const;
   int64_t null() const;
+  /// How much larger the terms of T (X − μ) may be than their sum, which has unit variance:
+  /// max_i Σ_j |T_ij| σ_j. Rounding is amplified by it.
+  double amplification() const;
   /// The conditioned covariance that the running average takes.
   BlockMatrix conditioned() const;
 };

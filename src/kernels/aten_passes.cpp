@@ -51,9 +51,11 @@ class AtenPasses : public Passes {
   }
 
   at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                       const Vector& offset) const override {
-    const at::Tensor X = rows(x) - column(center, x.options());
-    return unrows(at::mm(dense(P, x.options()), X) + column(offset, x.options()), x);
+                       const Vector& offset, Sums sums) const override {
+    const at::TensorOptions type =
+        sums == Sums::in_double ? x.options().dtype(at::kDouble) : x.options();
+    const at::Tensor X = rows(x).to(type) - column(center, type);
+    return unrows(at::mm(dense(P, type), X) + column(offset, type), x);
   }
 
   Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,

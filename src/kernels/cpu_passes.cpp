@@ -4,7 +4,8 @@
 #include <ATen/Dispatch.h>
 #include <ATen/ops/empty_like.h>
 
-#include <numeric>
+#include <cmath>
+#include <type_traits>
 
 #include "core/linalg.h"
 #include "kernels/passes.h"
@@ -142,35 +143,48 @@ Moments moments_of(const at::Tensor& x, int64_t block) {
   return out;
 }
 
-template <typename T>
+/// T is the type of the data, S the type of the sums: the same, or double for float data.
+template <typename T, typename S>
 at::Tensor transform_of(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
                         const Vector& offset) {
   const Layout layout = layout_of(x);
-  const Tiling tiling(layout, sizeof(T));
+  const Tiling tiling(layout, sizeof(S));
   at::Tensor z = at::empty_like(x);
   const T* in = x.data_ptr<T>();
   T* out = z.data_ptr<T>();
-  const std::vector<T> p = cast<T>(P.values()), mu = cast<T>(center), q = cast<T>(offset);
+  const std::vector<S> p = cast<S>(P.values()), mu = cast<S>(center), q = cast<S>(offset);
+  constexpr bool direct = std::is_same_v<T, S>;  // products go straight to the output
 
   tiling.for_ranges([&](int64_t, int64_t begin, int64_t end) {
-    std::vector<T> packed(P.block() == 1 ? 0 : tiling.max_samples() * layout.channels);
+    const int64_t values = P.block() == 1 ? 0 : tiling.max_samples() * layout.channels;
+    std::vector<S> packed(values), result(direct ? 0 : values);
     for (int64_t t = begin; t < end; ++t) {
       const Tile tile = tiling[t];
       if (P.block() == 1) {
         for_each_value(layout, tile, [&](int64_t c, int64_t at, int64_t) {
-          out[at] = p[c] * (in[at] - mu[c]) + q[c];
+          out[at] = static_cast<T>(p[c] * (in[at] - mu[c]) + q[c]);
         });
         continue;
       }
-      for_each_value(layout, tile, [&](int64_t c, int64_t at, int64_t to) {
-        packed[to] = in[at] - mu[c];
-        out[at] = q[c];
-      });
       const int64_t stride = layout.sample_major ? layout.channels : tile.samples;
+      S* target = result.data();
+      Tile to = {0, tile.samples, stride};
+      if constexpr (direct) {
+        target = out;
+        to = tile;
+      }
+      for_each_value(layout, tile, [&](int64_t c, int64_t at, int64_t index) {
+        packed[index] = in[at] - mu[c];
+        target[direct ? at : index] = q[c];
+      });
       for (int64_t b = 0; b < P.count(); ++b)
         apply(layout, Op::none, p.data() + (P.data(b) - P.data(0)), P.width(b), tile.samples,
-              packed.data(), group(layout, 0, stride, P.offset(b)), T(1), out,
-              group(layout, tile.offset, tile.stride, P.offset(b)));
+              packed.data(), group(layout, 0, stride, P.offset(b)), S(1), target,
+              group(layout, to.offset, to.stride, P.offset(b)));
+      if constexpr (!direct)
+        for_each_value(layout, tile, [&](int64_t, int64_t at, int64_t index) {
+          out[at] = static_cast<T>(result[index]);
+        });
     }
   });
   return z;
@@ -227,6 +241,15 @@ Products products_of(const at::Tensor& g, const at::Tensor& x, const Vector& cen
   return std::move(parts[0]);
 }
 
+/// A power of two s such that Q·s and (X − center)/s are both of moderate size where Q·X is: Q goes
+/// with 1/σ², which leaves float's range long before 1/σ does.
+double balance(const BlockMatrix& Q) {
+  double largest = 0;
+  for (double q : Q.values()) largest = std::max(largest, std::abs(q));
+  if (!(largest > 0) || std::isinf(largest)) return 1.0;
+  return std::exp2(std::round(-0.5 * std::log2(largest)));
+}
+
 template <typename T>
 at::Tensor input_gradient_of(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
                              const BlockMatrix& Q, const Vector& center, const Vector& offset) {
@@ -236,7 +259,11 @@ at::Tensor input_gradient_of(const at::Tensor& g, const at::Tensor& x, const Blo
   const T* grad = g.data_ptr<T>();
   const T* data = Q.empty() ? nullptr : x.data_ptr<T>();
   T* out = dx.data_ptr<T>();
-  const std::vector<T> p = cast<T>(P.values()), q = cast<T>(Q.values());
+  const double scale = balance(Q);
+  BlockMatrix balanced = Q;
+  balanced *= scale;
+  const T unscale = static_cast<T>(1.0 / scale);
+  const std::vector<T> p = cast<T>(P.values()), q = cast<T>(balanced.values());
   const std::vector<T> mu = cast<T>(center), constant = cast<T>(offset);
 
   tiling.for_ranges([&](int64_t, int64_t begin, int64_t end) {
@@ -248,7 +275,7 @@ at::Tensor input_gradient_of(const at::Tensor& g, const at::Tensor& x, const Blo
         T value = constant[c];
         if (P.block() == 1) value += p[c] * grad[at];
         if (!Q.empty()) {
-          const T centered = data[at] - mu[c];
+          const T centered = (data[at] - mu[c]) * unscale;
           if (Q.block() == 1)
             value += q[c] * centered;
           else
@@ -279,9 +306,11 @@ class CpuPasses : public Passes {
   }
 
   at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                       const Vector& offset) const override {
-    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::transform",
-                                      [&] { return transform_of<scalar_t>(x, P, center, offset); });
+                       const Vector& offset, Sums sums) const override {
+    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::transform", [&] {
+      return sums == Sums::in_double ? transform_of<scalar_t, double>(x, P, center, offset)
+                                     : transform_of<scalar_t, scalar_t>(x, P, center, offset);
+    });
   }
 
   Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,

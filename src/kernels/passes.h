@@ -32,6 +32,9 @@ at::Tensor same_layout(const at::Tensor& g, const at::Tensor& x);
 /// The mean rounded to what the tensor's type holds, so that X − center is exact where it matters.
 Vector center_of(const Vector& mean, at::ScalarType type);
 
+/// The type in which a product with float data is summed.
+enum class Sums { in_type, in_double };
+
 class Passes {
  public:
   virtual ~Passes() = default;
@@ -39,9 +42,9 @@ class Passes {
   /// Forward 1: mean and covariance, the latter in blocks of `block` channels.
   virtual Moments moments(const at::Tensor& x, int64_t block) const = 0;
 
-  /// Forward 2: Z = P (X − center) + offset.
+  /// Forward 2: Z = P (X − center) + offset; `sums` says in what type a float product is summed.
   virtual at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                               const Vector& offset) const = 0;
+                               const Vector& offset, Sums sums) const = 0;
 
   /// Backward 1: B and G1.
   virtual Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,

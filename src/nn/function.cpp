@@ -11,6 +11,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// Up to here a float product is within 1e-5 of the exact one: the error of the output is about
+/// 3e-8 times the amplification (duplicated channels with ε = 1e-5 have 450).
+constexpr double largest_float_amplification = 128;
+
 struct SavedCall : torch::CustomClassHolder {
   LayerCall call;
   Vector center;
@@ -73,8 +77,12 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     auto saved = c10::make_intrusive<SavedCall>();
     saved->call = std::move(call);
     saved->center = kernels::center_of(saved->call.fold->mean, x.scalar_type());
+    const Fold& fold = *saved->call.fold;
+    const kernels::Sums sums = fold.amplification() > largest_float_amplification
+                                   ? kernels::Sums::in_double
+                                   : kernels::Sums::in_type;
     const torch::Tensor z = kernels::passes_for(x).transform(
-        x, saved->call.fold->P, saved->center, forward_offset(saved->call, saved->center));
+        x, fold.P, saved->center, forward_offset(saved->call, saved->center), sums);
     ctx->save_for_backward({x, weight, bias, skew});
     ctx->saved_data["call"] = c10::IValue::make_capsule(saved);
     return z;

@@ -3,7 +3,9 @@
 #include <torch/nn/init.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/cayley.h"
 #include "core/linalg.h"
@@ -49,6 +51,9 @@ BlockMatrix to_blocks(const Vector& values, int64_t n, int64_t block) {
   return BlockMatrix::from_dense(dense, block);
 }
 
+/// Statistics of more channels would take tens of gigabytes and days to factor.
+constexpr int64_t max_channels = 1 << 16;
+
 /// average ← (1−momentum) average + momentum value, in the average's own type.
 void average_into(torch::Tensor& average, const torch::Tensor& value, double momentum) {
   average.mul_(1 - momentum).add_(value.to(average.options()), momentum);
@@ -60,8 +65,8 @@ BatchOrthoLayer::~BatchOrthoLayer() = default;
 
 BatchOrthoLayer::BatchOrthoLayer(const BatchOrthoOptions& options_, const char* type)
     : options(options_), type_(type) {
-  TORCH_CHECK(options.channels() >= 1, type_, ": expected at least 1 channel, got ",
-              options.channels());
+  TORCH_CHECK(options.channels() >= 1 && options.channels() <= max_channels, type_,
+              ": expected 1 to ", max_channels, " channels, got ", options.channels());
   TORCH_CHECK(!options.momentum() || (*options.momentum() >= 0 && *options.momentum() <= 1), type_,
               ": expected a momentum from 0 to 1, got ", options.momentum().value_or(0));
   TORCH_CHECK(options.running_average() == RunningAverage::covariance ||
@@ -106,6 +111,8 @@ void BatchOrthoLayer::reset_parameters() {
 }
 
 void BatchOrthoLayer::check_input(const torch::Tensor& input, bool batch_statistics) const {
+  TORCH_CHECK(input.layout() == torch::kStrided, description(), ": expected a dense tensor, got ",
+              input.layout());
   TORCH_CHECK(input.size(1) == options.channels(), description(), ": expected ", options.channels(),
               " channels, got input of size ", input.sizes());
   const torch::ScalarType type = input.scalar_type();
@@ -119,7 +126,7 @@ void BatchOrthoLayer::check_input(const torch::Tensor& input, bool batch_statist
                   own.device(), ", got ", input.device());
     }
   const int64_t samples = input.numel() / options.channels();
-  TORCH_CHECK(!batch_statistics || samples > 1, description(),
+  TORCH_CHECK(!batch_statistics || samples != 1, description(),
               ": Expected more than 1 value per channel when training, got input size ",
               input.sizes());
 }
@@ -129,7 +136,7 @@ void BatchOrthoLayer::refuse_values(const torch::Tensor& input) const {
   const int64_t nan = x.isnan().sum().item<int64_t>(), inf = x.isinf().sum().item<int64_t>();
   if (nan + inf == 0)
     TORCH_CHECK(false, description(),
-                ": expected input whose variance is finite, got values up to ",
+                ": expected input whose variance fits the statistics, got values up to ",
                 x.abs().max().item<double>(), " in size; the running statistics are unchanged");
   const torch::Tensor first = x.isfinite().logical_not().nonzero()[0];
   TORCH_CHECK(false, description(), ": expected finite input, got ", nan, " NaN and ", inf,
@@ -141,6 +148,7 @@ void BatchOrthoLayer::refuse_values(const torch::Tensor& input) const {
 torch::Tensor BatchOrthoLayer::run(const torch::Tensor& input, bool training) {
   const bool batch_statistics = training || !running_mean.defined();
   check_input(input, batch_statistics);
+  if (input.numel() == 0) return input.clone();  // as torch: empty, and no statistics to learn
   return batch_statistics ? run_on_batch(input, training && running_mean.defined())
                           : run_on_average(input);
 }
@@ -149,7 +157,14 @@ torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool upd
   const torch::Tensor x = kernels::dense_layout(input);
   const int64_t samples = x.numel() / options.channels();
   const kernels::Moments moments = kernels::passes_for(x).moments(x.detach(), algebra_->block());
-  if (!all_finite(moments.mean) || !all_finite(moments.covariance.values())) refuse_values(x);
+  // BN's running variance has the layer's type, and what does not fit there must not get there.
+  const double largest = running_var.defined() && running_var.scalar_type() == torch::kFloat
+                             ? std::numeric_limits<float>::max() / 4
+                             : std::numeric_limits<double>::max();
+  const Vector& covariance = moments.covariance.values();
+  const bool fits = std::all_of(covariance.begin(), covariance.end(),
+                                [&](double c) { return std::abs(c) <= largest; });
+  if (!all_finite(moments.mean) || !fits) refuse_values(x);
 
   LayerCall call{algebra_,
                  nullptr,

@@ -1,4 +1,5 @@
-// PCA(ε,K): T = Λ^(−1/2) Uᵀ, each column of U with its sign such that diag(U) > 0.
+// PCA(ε,K): T = Λ^(−1/2) Uᵀ, each column of U with its sign such that diag(U) > 0; where that entry
+// is rounding noise (a dead channel), such that the column's largest entry is positive.
 // Kessy, Lewin & Strimmer 2018 for the sign; the gradient is truly singular at equal eigenvalues.
 
 #include <cmath>
@@ -43,6 +44,15 @@ struct PcaFactor : Factor {
   }
 };
 
+/// ±1 for column k of U.
+double sign_of(const Matrix& U, int64_t k) {
+  int64_t decides = k;
+  if (std::abs(U(k, k)) <= kink_tolerance)
+    for (int64_t i = 0; i < U.rows(); ++i)
+      if (std::abs(U(i, k)) > std::abs(U(decides, k)) + kink_tolerance) decides = i;
+  return U(decides, k) < 0 ? -1.0 : 1.0;
+}
+
 class Pca : public RegularizedMethod {
  public:
   Pca(double eps, double K) : RegularizedMethod(eps), K_(K) {}
@@ -53,7 +63,7 @@ class Pca : public RegularizedMethod {
     f->conditioned = add_to_diagonal(sigma, eps);
     auto [lambda, U] = linalg::eigh(f->conditioned);
     Vector sign(lambda.size());
-    for (size_t k = 0; k < sign.size(); ++k) sign[k] = U(k, k) < 0 ? -1.0 : 1.0;
+    for (size_t k = 0; k < sign.size(); ++k) sign[k] = sign_of(U, static_cast<int64_t>(k));
     f->root = inverse_roots(lambda, eps, &f->null);
     f->U = scale_cols(std::move(U), sign);
     f->T = scale_rows(f->root, transpose(f->U));
