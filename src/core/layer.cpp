@@ -24,6 +24,19 @@ BlockMatrix scale_rows(const Vector& rows, BlockMatrix a) {
   return a;
 }
 
+/// max_i Σ_j |T_ij| σ_j
+double amplification_of(const Factor& f) {
+  const Vector variance = diag(f.conditioned);
+  double largest = 1.0;
+  for (int64_t i = 0; i < f.T.rows(); ++i) {
+    double terms = 0;
+    for (int64_t j = 0; j < f.T.cols(); ++j)
+      terms += std::abs(f.T(i, j)) * std::sqrt(std::max(variance[j], 0.0));
+    largest = std::max(largest, terms);
+  }
+  return largest;
+}
+
 int64_t block_size(const LayerSpec& spec, int64_t channels) {
   if (find_method(spec.method()).per_channel) return 1;
   return spec.groups() > 0 ? std::min(spec.groups(), channels) : channels;
@@ -41,20 +54,6 @@ int64_t Fold::null() const {
   int64_t total = 0;
   for (const auto& f : factors) total += f->null;
   return total;
-}
-
-double Fold::amplification() const {
-  double largest = 1.0;
-  for (const auto& f : factors) {
-    const Vector variance = diag(f->conditioned);
-    for (int64_t i = 0; i < f->T.rows(); ++i) {
-      double terms = 0;
-      for (int64_t j = 0; j < f->T.cols(); ++j)
-        terms += std::abs(f->T(i, j)) * std::sqrt(std::max(variance[j], 0.0));
-      largest = std::max(largest, terms);
-    }
-  }
-  return largest;
 }
 
 BlockMatrix Fold::conditioned() const {
@@ -101,6 +100,7 @@ Fold LayerAlgebra::fold_with(FactorMember factor, const Vector& mean, const Bloc
     const Vector gamma = slice(inner, sigma.offset(b), sigma.width(b));
     out.factors.push_back((*method_.*factor)(sigma.get(b), gamma));
     out.T.set(b, out.factors.back()->T);
+    out.amplification = std::max(out.amplification, amplification_of(*out.factors.back()));
   }
   attach_rotation(out, p);
   return out;

@@ -24,11 +24,12 @@ struct Fold {
   Matrix W;       // empty without rotation
   BlockMatrix P;  // R T
 
+  /// How much larger the terms of T (X − μ) may be than their sum, which has unit variance:
+  /// max_i Σ_j |T_ij| σ_j. Rounding is amplified by it. 1 from a running transform, which has no σ.
+  double amplification = 1.0;
+
   int64_t floored() const;
   int64_t null() const;
-  /// How much larger the terms of T (X − μ) may be than their sum, which has unit variance:
-  /// max_i Σ_j |T_ij| σ_j. Rounding is amplified by it.
-  double amplification() const;
   /// The conditioned covariance that the running average takes.
   BlockMatrix conditioned() const;
 };

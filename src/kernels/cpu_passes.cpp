@@ -93,7 +93,8 @@ void accumulate_moments(const T* x, const Layout& layout, const Tile& tile, cons
   }
   for_each_value(layout, tile, [&](int64_t c, int64_t at, int64_t to) {
     const double d = static_cast<double>(x[at]) - shift[c];
-    packed[layout.sample_major ? to : (to % tile.samples) * n + c] = d;
+    // Sample by sample in either layout, as rank_update reads it.
+    packed[layout.sample_major ? to : (at - tile.offset - c * tile.stride) * n + c] = d;
     sum[c] += d;
   });
   for (int64_t b = 0; b < squares.count(); ++b)

@@ -5,7 +5,7 @@
 // The same source compiled for each generation of vector units, chosen when the program starts.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
 #define ORTHOBATCH_CLONES \
-  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define ORTHOBATCH_CLONES
 #endif
@@ -15,24 +15,34 @@ namespace {
 
 constexpr int64_t tile_rows = 4, tile_cols = 8;
 
-/// Eight doubles at any address: one register of AVX-512, two of AVX2.
-typedef double Lane __attribute__((vector_size(64), aligned(8)));
+/// Four doubles at any address.
+typedef double Lane __attribute__((vector_size(32), aligned(8)));
 
 // One 4×8 tile of C held in registers over all samples.
 ORTHOBATCH_CLONES void full_tile(const double* a, const double* b, int64_t samples, int64_t stride,
                                  double* c, int64_t width) {
-  Lane sum0 = {}, sum1 = {}, sum2 = {}, sum3 = {};
+  Lane left0 = {}, left1 = {}, left2 = {}, left3 = {};
+  Lane right0 = {}, right1 = {}, right2 = {}, right3 = {};
   for (int64_t s = 0; s < samples; ++s, a += stride, b += stride) {
-    const Lane row = *reinterpret_cast<const Lane*>(b);
-    sum0 += a[0] * row;
-    sum1 += a[1] * row;
-    sum2 += a[2] * row;
-    sum3 += a[3] * row;
+    const Lane left = *reinterpret_cast<const Lane*>(b);
+    const Lane right = *reinterpret_cast<const Lane*>(b + 4);
+    left0 += a[0] * left;
+    right0 += a[0] * right;
+    left1 += a[1] * left;
+    right1 += a[1] * right;
+    left2 += a[2] * left;
+    right2 += a[2] * right;
+    left3 += a[3] * left;
+    right3 += a[3] * right;
   }
-  *reinterpret_cast<Lane*>(c) += sum0;
-  *reinterpret_cast<Lane*>(c + width) += sum1;
-  *reinterpret_cast<Lane*>(c + 2 * width) += sum2;
-  *reinterpret_cast<Lane*>(c + 3 * width) += sum3;
+  const auto add = [&](int64_t row, const Lane& left, const Lane& right) {
+    *reinterpret_cast<Lane*>(c + row * width) += left;
+    *reinterpret_cast<Lane*>(c + row * width + 4) += right;
+  };
+  add(0, left0, right0);
+  add(1, left1, right1);
+  add(2, left2, right2);
+  add(3, left3, right3);
 }
 
 // The edges, where fewer rows or columns are left.

@@ -78,7 +78,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     saved->call = std::move(call);
     saved->center = kernels::center_of(saved->call.fold->mean, x.scalar_type());
     const Fold& fold = *saved->call.fold;
-    const kernels::Sums sums = fold.amplification() > largest_float_amplification
+    const kernels::Sums sums = fold.amplification > largest_float_amplification
                                    ? kernels::Sums::in_double
                                    : kernels::Sums::in_type;
     const torch::Tensor z = kernels::passes_for(x).transform(
