@@ -27,7 +27,7 @@ struct CheckOptions {
   uint64_t seed = 1;
   double tolerance = 1e-7;  ///< largest relative error of an exact gradient
   int64_t directions =
-      160;  ///< entries are moved one by one up to this many, else random directions
+      160;  ///< entries are moved one by one up to this many, else along 32 random ones
 };
 
 /// (samples, channels) data whose covariance has the spectrum, mean about 1.
@@ -46,7 +46,7 @@ Verdict judge(double error, double resolution, double tolerance);
 /// One row: the gradient with respect to one tensor.
 struct CheckRow {
   std::string of;          ///< "x", "gamma", "b", "S"
-  double exact_error = 0;  ///< ‖exact − differences‖ / ‖differences‖
+  double exact_error = 0;  ///< ‖exact − differences‖ / max(‖differences‖, 1e-3 ‖G‖)
   std::optional<double> paper_error;
   double resolution = 0;  ///< how far differences of neighbouring steps agree
   Verdict verdict = Verdict::ok;
