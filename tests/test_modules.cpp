@@ -228,6 +228,13 @@ TEST(Members, AreThoseTheSpecHas) {
   EXPECT_EQ(bare->named_parameters().keys(), std::vector<std::string>{"skew"});
 }
 
+TEST(Options, AreSetByName) {
+  BatchOrtho2d layer(BatchOrthoOptions(8).spec("LDL(1e-3)->W").momentum(c10::nullopt).name("n"));
+  EXPECT_EQ(layer->description(), "BatchOrtho2d(8, \"LDL(0.001)->W\") 'n'");
+  EXPECT_EQ(to_string(BatchOrtho2d(8)->options.spec()), "ZCA(1e-5,1e12)");
+  EXPECT_EQ(BatchOrtho3d(8, LayerSpec("BN"))->options.channels(), 8);
+}
+
 TEST(RunningStatistics, AverageTheConditionedCovariance) {
   BatchOrtho1d layer(BatchOrthoOptions(4, "ZCAM(0.01,inf,1/2)").momentum(0.25));
   layer->to(torch::kDouble);

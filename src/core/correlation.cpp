@@ -60,7 +60,7 @@ class Correlation : public Method {
 
 }  // namespace
 
-MethodInfo correlation_of(MethodInfo inner, std::string paper) {
+MethodInfo correlation_of(const MethodInfo& inner, std::string paper) {
   MethodInfo info = inner;
   info.name = inner.name + "_corr";
   info.formula = inner.name + "(Φ) V^(−1/2), Φ = V^(−1/2) Σ V^(−1/2), V = diag(Σ)+ε_bn";

@@ -25,6 +25,6 @@ MethodInfo pca_method();
 MethodInfo iternorm_method();
 
 /// X_corr: BN without parameters, then X (correlation.cpp).
-MethodInfo correlation_of(MethodInfo inner, std::string paper);
+MethodInfo correlation_of(const MethodInfo& inner, std::string paper);
 
 }  // namespace orthobatch
