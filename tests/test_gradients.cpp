@@ -53,6 +53,9 @@ TEST_P(Gradients, ExactAgreesWithCentralDifferences) {
   const LayerSpec spec = GetParam();
   for (const Case& c : cases) {
     const CheckResult result = run(GetParam(), c, 3);
+    for (const CheckRow& row : result.rows)
+      if (row.verdict == Verdict::ok)
+        std::cout << GetParam() << " " << c.name << " " << row.of << " " << row.exact_error << "\n";
     EXPECT_FALSE(result.any(Verdict::off)) << c.name << ": error " << result.largest_exact_error();
     ASSERT_FALSE(result.rows.empty());
     for (const CheckRow& row : result.rows) {

@@ -134,7 +134,9 @@ TEST_P(NearEqual, ExactGradientAgreesWithDifferencesInLongDouble) {
       data[i][c] = at;
       expected[i][c] = static_cast<double>(slope);
     }
-  EXPECT_LT(test::relative_error(x.grad(), expected), tolerance::gradient);
+  const double error = test::relative_error(x.grad(), expected);
+  EXPECT_LT(error, tolerance::gradient);
+  std::cout << GetParam() << ": relative error " << error << "\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, NearEqual,
