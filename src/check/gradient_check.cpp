@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "core/layer.h"
+#include "kernels/convert.h"
 #include "kernels/passes.h"
-#include "nn/function.h"
 #include "orthobatch/modules.h"
 
 namespace orthobatch {

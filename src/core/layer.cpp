@@ -123,7 +123,7 @@ Vector LayerAlgebra::outer_scale(const LayerParameters& p) const {
 }
 
 LayerGradients LayerAlgebra::pullback(const Fold& fold, const LayerParameters& p,
-                                      const BlockMatrix& B, bool statistics_are_constant) const {
+                                      const BlockMatrix& B, bool needs_sigma) const {
   LayerGradients out;
   const BlockMatrix scaled = scale_rows(outer_scale(p), B);  // Γ B
   BlockMatrix dT;                                            // Rᵀ B, inside the blocks of T
@@ -147,7 +147,7 @@ LayerGradients LayerAlgebra::pullback(const Fold& fold, const LayerParameters& p
       const Vector dgamma = fold.factors[b]->pullback_scale(dT.get(b));
       out.gamma.insert(out.gamma.end(), dgamma.begin(), dgamma.end());
     }
-  if (statistics_are_constant) return out;
+  if (!needs_sigma) return out;
 
   out.sigma = BlockMatrix(channels_, block_);
   for (int64_t b = 0; b < dT.count(); ++b)

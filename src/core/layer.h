@@ -55,9 +55,10 @@ class LayerAlgebra {
   /// From a running average of T.
   Fold fold_transform(const Vector& mean, const BlockMatrix& T, const LayerParameters& p) const;
 
-  /// From B = G Xcᵀ. ∇Σ is left empty when the statistics are constants (evaluation).
+  /// From B = G Xcᵀ. ∇Σ is left empty where it is not needed: the statistics are constants
+  /// (evaluation), or the input wants no gradient.
   LayerGradients pullback(const Fold& fold, const LayerParameters& p, const BlockMatrix& B,
-                          bool statistics_are_constant) const;
+                          bool needs_sigma) const;
 
  private:
   using FactorMember = std::unique_ptr<Factor> (Method::*)(const Matrix&, const Vector&) const;

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/convert.h"
 #include "kernels/passes.h"
 
 namespace orthobatch::kernels {
@@ -20,25 +21,15 @@ at::Tensor unrows(const at::Tensor& z, const at::Tensor& like) {
 }
 
 at::Tensor column(const Vector& v, const at::TensorOptions& options) {
-  return at::tensor(v, at::kDouble).to(options).unsqueeze(1);
+  return to_tensor(v).to(options).unsqueeze(1);
 }
 
 at::Tensor dense(const BlockMatrix& m, const at::TensorOptions& options) {
-  const Matrix full = m.dense();
-  return at::from_blob(const_cast<double*>(full.data()), {full.rows(), full.cols()}, at::kDouble)
-      .to(options, /*non_blocking=*/false, /*copy=*/true);
-}
-
-Vector to_vector(const at::Tensor& t) {
-  const at::Tensor c = t.to(at::kCPU, at::kDouble).contiguous();
-  return {c.data_ptr<double>(), c.data_ptr<double>() + c.numel()};
+  return to_tensor(m.dense()).to(options);
 }
 
 BlockMatrix to_blocks(const at::Tensor& t, int64_t block) {
-  const Vector values = to_vector(t);
-  Matrix m(t.size(0));
-  std::copy(values.begin(), values.end(), m.data());
-  return BlockMatrix::from_dense(m, block);
+  return BlockMatrix::from_dense(to_matrix(t), block);
 }
 
 class AtenPasses : public Passes {

@@ -1,12 +1,13 @@
 #include "orthobatch/diagnostics.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 
 #include "core/entropy.h"
 #include "core/linalg.h"
+#include "kernels/convert.h"
 #include "kernels/passes.h"
-#include "nn/function.h"
 #include "orthobatch/modules.h"
 
 namespace orthobatch {
@@ -19,14 +20,10 @@ Vector spectrum(const torch::Tensor& covariance) {
       "expected variances (C) or a covariance (C×C), got size ", covariance.sizes());
   TORCH_CHECK(covariance.numel() > 0 && covariance.isfinite().all().item<bool>(),
               "expected a finite, non-empty covariance");
-  Vector values = to_vector(covariance);
-  if (covariance.dim() == 1) {
-    std::sort(values.rbegin(), values.rend());
-    return values;
-  }
-  Matrix m(covariance.size(0));
-  std::copy(values.begin(), values.end(), m.data());
-  return linalg::eigh(m).lambda;
+  if (covariance.dim() == 2) return linalg::eigh(to_matrix(covariance)).lambda;
+  Vector variances = to_vector(covariance);
+  std::sort(variances.rbegin(), variances.rend());
+  return variances;
 }
 
 }  // namespace
@@ -36,10 +33,7 @@ torch::Tensor covariance(const torch::Tensor& x) {
               x.sizes());
   const torch::Tensor dense_x = kernels::dense_layout(x.detach());
   const kernels::Moments m = kernels::passes_for(x).moments(dense_x, x.size(1));
-  const Matrix dense = m.covariance.dense();
-  return torch::from_blob(const_cast<double*>(dense.data()), {dense.rows(), dense.cols()},
-                          torch::kDouble)
-      .clone();
+  return to_tensor(m.covariance.dense());
 }
 
 torch::Tensor correlation_matrix(const torch::Tensor& x) {

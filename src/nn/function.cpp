@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 
+#include "kernels/convert.h"
 #include "kernels/passes.h"
 
 namespace orthobatch {
@@ -21,7 +22,7 @@ struct SavedCall : torch::CustomClassHolder {
 };
 
 torch::Tensor like(const Vector& v, const torch::Tensor& parameter) {
-  return torch::tensor(v, torch::kDouble).to(parameter.options().requires_grad(false));
+  return to_tensor(v).to(parameter.options().requires_grad(false));
 }
 
 /// b − P (μ − center): the constant of Z = P (X − center) + offset.
@@ -100,13 +101,13 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     variable_list grads(5);  // x, weight, bias, skew, and the call, which has none
     const bool any_parameter =
         ctx->needs_input_grad(1) || ctx->needs_input_grad(2) || ctx->needs_input_grad(3);
+    const bool needs_sigma = ctx->needs_input_grad(0) && !call.statistics_are_constant;
     kernels::Products products;
     LayerGradients gradients;
-    if (any_parameter || !call.statistics_are_constant) {
+    if (any_parameter || needs_sigma) {
       products = kernels::passes_for(x).products(g, x, saved.center, call.algebra->product_block());
       recenter(products, call.fold->mean, saved.center);
-      gradients = call.algebra->pullback(*call.fold, call.parameters, products.B,
-                                         call.statistics_are_constant);
+      gradients = call.algebra->pullback(*call.fold, call.parameters, products.B, needs_sigma);
     }
     if (ctx->needs_input_grad(0))
       grads[0] = input_gradient(saved, g, x, products, std::move(gradients.sigma));
@@ -128,12 +129,6 @@ torch::Tensor apply_layer(const torch::Tensor& x, const torch::Tensor& weight,
     return t.defined() ? t : torch::empty({0}, x.options().requires_grad(false));
   };
   return LayerFunction::apply(x, present(weight), present(bias), present(skew), std::move(call));
-}
-
-Vector to_vector(const torch::Tensor& t) {
-  if (!t.defined()) return {};
-  const torch::Tensor c = t.detach().to(torch::kCPU, torch::kDouble).contiguous();
-  return {c.data_ptr<double>(), c.data_ptr<double>() + c.numel()};
 }
 
 }  // namespace orthobatch

@@ -23,7 +23,4 @@ struct LayerCall {
 torch::Tensor apply_layer(const torch::Tensor& x, const torch::Tensor& weight,
                           const torch::Tensor& bias, const torch::Tensor& skew, LayerCall call);
 
-/// A tensor's values in double; empty for an undefined one.
-Vector to_vector(const torch::Tensor& t);
-
 }  // namespace orthobatch

@@ -11,6 +11,7 @@
 #include "core/linalg.h"
 #include "core/registry.h"
 #include "core/text.h"
+#include "kernels/convert.h"
 #include "kernels/passes.h"
 #include "nn/function.h"
 
@@ -32,23 +33,14 @@ struct CachedFold {
 
 namespace {
 
-torch::Tensor to_tensor(const BlockMatrix& m, bool diagonal) {
-  if (diagonal) return torch::tensor(m.values(), torch::kDouble);
-  const Matrix dense = m.dense();
-  return torch::from_blob(const_cast<double*>(dense.data()), {dense.rows(), dense.cols()},
-                          torch::kDouble)
-      .clone();
+/// A diagonal as C values, anything else as C×C.
+torch::Tensor statistic_tensor(const BlockMatrix& m, bool diagonal) {
+  return diagonal ? to_tensor(m.values()) : to_tensor(m.dense());
 }
 
-BlockMatrix to_blocks(const Vector& values, int64_t n, int64_t block) {
-  BlockMatrix out(n, block);
-  if (static_cast<int64_t>(values.size()) == n) {
-    out.values() = values;  // a diagonal
-    return out;
-  }
-  Matrix dense(n);
-  std::copy(values.begin(), values.end(), dense.data());
-  return BlockMatrix::from_dense(dense, block);
+BlockMatrix to_blocks(const torch::Tensor& t, int64_t block) {
+  return BlockMatrix::from_dense(t.dim() == 1 ? Matrix::diagonal(to_vector(t)) : to_matrix(t),
+                                 block);
 }
 
 /// Statistics of more channels would take tens of gigabytes and days to factor.
@@ -183,7 +175,7 @@ torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool upd
   torch::Tensor z = apply_layer(x, weight, bias, skew, std::move(call));
 
   if (update_running) update_running_average(moments, *fold, samples);
-  last_batch_ = {samples, to_tensor(fold->conditioned(), is_per_channel()), fold->floored(),
+  last_batch_ = {samples, statistic_tensor(fold->conditioned(), is_per_channel()), fold->floored(),
                  fold->null()};
   if (last_batch_.null > 0 && !warned_null_) {
     warned_null_ = true;
@@ -200,15 +192,15 @@ void BatchOrthoLayer::update_running_average(const kernels::Moments& moments, co
   num_batches_tracked.add_(1);
   const double momentum = options.momentum().has_value() ? *options.momentum()
                                                          : 1.0 / num_batches_tracked.item<double>();
-  average_into(running_mean, torch::tensor(moments.mean, torch::kDouble), momentum);
+  average_into(running_mean, to_tensor(moments.mean), momentum);
   if (running_var.defined()) {
     const double unbiased = static_cast<double>(samples) / static_cast<double>(samples - 1);
-    average_into(running_var, unbiased * to_tensor(fold.conditioned(), true), momentum);
+    average_into(running_var, unbiased * statistic_tensor(fold.conditioned(), true), momentum);
   }
   if (running_cov.defined())
-    average_into(running_cov, to_tensor(fold.conditioned(), false), momentum);
+    average_into(running_cov, statistic_tensor(fold.conditioned(), false), momentum);
   if (running_transform.defined())
-    average_into(running_transform, to_tensor(fold.T, false), momentum);
+    average_into(running_transform, statistic_tensor(fold.T, false), momentum);
 }
 
 torch::Tensor BatchOrthoLayer::run_on_average(const torch::Tensor& input) {
@@ -232,7 +224,7 @@ std::shared_ptr<const CachedFold> BatchOrthoLayer::folded_average() {
 
   TORCH_CHECK(all_finite(now.mean) && all_finite(now.statistic), description(),
               ": expected finite running statistics, got NaN or infinite ones");
-  const BlockMatrix blocks = to_blocks(now.statistic, options.channels(), algebra_->block());
+  const BlockMatrix blocks = to_blocks(statistic, algebra_->block());
   now.fold = std::make_shared<const Fold>(
       running_transform.defined() ? algebra_->fold_transform(now.mean, blocks, now.parameters)
                                   : algebra_->fold_average(now.mean, blocks, now.parameters));
