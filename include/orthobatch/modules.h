@@ -20,9 +20,6 @@
 
 namespace orthobatch {
 
-namespace kernels {
-struct Moments;
-}
 class LayerAlgebra;
 struct Fold;
 struct CachedFold;
@@ -78,7 +75,8 @@ class BatchOrthoLayer {
   torch::Tensor run_on_batch(const torch::Tensor& input, bool update_running);
   torch::Tensor run_on_average(const torch::Tensor& input);
   std::shared_ptr<const CachedFold> folded_average();
-  void update_running_average(const kernels::Moments& moments, const Fold& fold, int64_t samples);
+  /// With the statistics of last_batch_.
+  void update_running_average(const Fold& fold);
   void check_input(const torch::Tensor& input, bool batch_statistics) const;
   [[noreturn]] void refuse_values(const torch::Tensor& input) const;
   bool is_per_channel() const;

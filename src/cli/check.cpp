@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <iostream>
-
 #include "check/gradient_check.h"
 #include "cli/table.h"
 #include "cli/verbs.h"

@@ -59,9 +59,10 @@ class AtenPasses : public Passes {
   at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
                             const BlockMatrix& Q, const Vector& center,
                             const Vector& offset) const override {
-    at::Tensor out = at::mm(dense(P, g.options()).t(), rows(g)) + column(offset, g.options());
-    if (!Q.empty())
-      out = out + at::mm(dense(Q, x.options()), rows(x) - column(center, x.options()));
+    // In double: Q goes with 1/σ² and need not fit float's range.
+    const at::TensorOptions type = g.options().dtype(at::kDouble);
+    at::Tensor out = at::mm(dense(P, type).t(), rows(g).to(type)) + column(offset, type);
+    if (!Q.empty()) out = out + at::mm(dense(Q, type), rows(x).to(type) - column(center, type));
     return unrows(out, g);
   }
 };

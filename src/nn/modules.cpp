@@ -174,9 +174,9 @@ torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool upd
   call.fold = fold;
   torch::Tensor z = apply_layer(x, weight, bias, skew, std::move(call));
 
-  if (update_running) update_running_average(moments, *fold, samples);
   last_batch_ = {samples, statistic_tensor(fold->conditioned(), is_per_channel()), fold->floored(),
                  fold->null()};
+  if (update_running) update_running_average(*fold);
   if (last_batch_.null > 0 && !warned_null_) {
     warned_null_ = true;
     TORCH_WARN(description(), ": ", last_batch_.null, " of ", options.channels(),
@@ -186,19 +186,17 @@ torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool upd
   return z;
 }
 
-void BatchOrthoLayer::update_running_average(const kernels::Moments& moments, const Fold& fold,
-                                             int64_t samples) {
+void BatchOrthoLayer::update_running_average(const Fold& fold) {
   torch::NoGradGuard no_grad;
   num_batches_tracked.add_(1);
   const double momentum = options.momentum().has_value() ? *options.momentum()
                                                          : 1.0 / num_batches_tracked.item<double>();
-  average_into(running_mean, to_tensor(moments.mean), momentum);
+  average_into(running_mean, to_tensor(fold.mean), momentum);
   if (running_var.defined()) {
-    const double unbiased = static_cast<double>(samples) / static_cast<double>(samples - 1);
-    average_into(running_var, unbiased * statistic_tensor(fold.conditioned(), true), momentum);
+    const auto samples = static_cast<double>(last_batch_.samples);
+    average_into(running_var, samples / (samples - 1) * last_batch_.covariance, momentum);
   }
-  if (running_cov.defined())
-    average_into(running_cov, statistic_tensor(fold.conditioned(), false), momentum);
+  if (running_cov.defined()) average_into(running_cov, last_batch_.covariance, momentum);
   if (running_transform.defined())
     average_into(running_transform, statistic_tensor(fold.T, false), momentum);
 }
