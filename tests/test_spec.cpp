@@ -103,6 +103,10 @@ TEST(Spec, CaretStandsUnderTheFault) {
       << message;
 }
 
+TEST(Spec, SuggestsOnlyWhatIsClose) {
+  EXPECT_EQ(message_of([] { parse("ZCA(x)"); }).find("did you mean"), std::string::npos);
+}
+
 TEST(Spec, ChangedCopiesAreCheckedToo) {
   const LayerSpec spec = "ZCA(1e-5)";
   EXPECT_EQ(to_string(spec.with("eps", 0).with_rotation(Rotation::W_Gamma)),

@@ -61,7 +61,9 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
                                      [&](const std::string& a, const std::string& b) {
                                        return edit_distance(word, a) < edit_distance(word, b);
                                      });
-  if (best == choices.end() || edit_distance(word, *best) > 1 + best->size() / 4) return "";
+  if (best == choices.end()) return "";
+  const size_t distance = edit_distance(word, *best);
+  if (distance > 1 + best->size() / 4 || distance >= best->size()) return "";
   return "; did you mean '" + *best + "'?";
 }
 
