@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::simple);
 
   orthobatch::cli::Run run;
+  orthobatch::cli::add_train(app, run);
   orthobatch::cli::add_layers(app, run);
   orthobatch::cli::add_check(app, run);
   if (const std::string complaint = unknown_verb(app, argc, argv); !complaint.empty()) {

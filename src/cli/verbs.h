@@ -12,5 +12,6 @@ using Run = std::function<int()>;
 
 void add_layers(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
+void add_train(CLI::App& app, Run& run);
 
 }  // namespace orthobatch::cli

@@ -1,0 +1,215 @@
+// orthobatch train: trains the paper's nets, or goes on with a run.
+
+#include <fmt/core.h>
+#include <malloc.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "cli/interrupt.h"
+#include "cli/verbs.h"
+#include "data/catalogue.h"
+#include "io/file.h"
+#include "orthobatch/spec.h"
+#include "train/trainer.h"
+
+namespace orthobatch::cli {
+namespace {
+
+struct Arguments {
+  std::string data, config, out, resume, data_dir;
+  std::vector<std::string> layers;
+  std::optional<int64_t> epochs, subset, batch;
+  std::optional<uint64_t> seed;
+  std::optional<double> learning_rate, momentum;
+  std::optional<int> threads, augment_threads;
+  bool quiet = false;
+};
+
+/// Tensors of a step are freed and asked for again at once: kept in the heap, they cost no page
+/// faults. (A threshold would not do: glibc maps blocks beyond 32 MiB whatever it is set to.)
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+int machine_threads() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+/// "mnist-ZCAE_1e-7_1e12-seed1"
+std::string default_folder(const TrainConfig& config) {
+  std::string name = config.data + "-";
+  for (const char c : layers_text(config)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.')
+      name += c;
+    else if (name.back() != '_' && c != ')' && c != '>')
+      name += '_';
+  }
+  return join_path("runs", name + "-seed" + std::to_string(config.seed));
+}
+
+std::string read_text(const std::string& path) {
+  const Bytes bytes = read_file(path, 1 << 20);
+  return {bytes.begin(), bytes.end()};
+}
+
+TrainConfig config_of(const Arguments& a) {
+  const std::string layer = a.layers.empty() ? "BN" : a.layers.front();
+  TrainConfig config;
+  if (a.config.empty()) {
+    config = paper_config(a.data.empty() ? "mnist" : a.data, layer);
+  } else {
+    nlohmann::json json = parse_json(read_text(a.config), a.config);
+    if (!a.data.empty() && json.is_object()) json["data"] = a.data;
+    config = config_from_json(json, a.config);
+  }
+  if (a.layers.size() > 1 && a.layers.size() != config.blocks.size())
+    throw std::invalid_argument(
+        fmt::format("--layer: expected 1, or {} for the blocks of the net, found {}",
+                    config.blocks.size(), a.layers.size()));
+  if (!a.layers.empty())
+    for (size_t i = 0; i < config.blocks.size(); ++i)
+      config.blocks[i].layer = a.layers.size() > 1 ? a.layers[i] : layer;
+  const auto set = [](const auto& from, auto& to) {
+    if (from) to = *from;
+  };
+  set(a.epochs, config.epochs);
+  set(a.subset, config.subset);
+  set(a.seed, config.seed);
+  set(a.batch, config.schedule.batch);
+  set(a.learning_rate, config.schedule.learning_rate);
+  set(a.momentum, config.schedule.momentum);
+  set(a.threads, config.threads);
+  set(a.augment_threads, config.augment_threads);
+  config.schedule.final_momentum =
+      std::min(config.schedule.final_momentum, config.schedule.momentum);
+  if (config.threads == 0) config.threads = machine_threads();
+  check_config(config);
+  return config;
+}
+
+std::string count_text(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(i, ",");
+  return digits;
+}
+
+int finish(Trainer& trainer, const RunFolder& folder, Progress& progress) {
+  if (trainer.run() == Trainer::Outcome::stopped) {
+    fmt::print(stderr, "orthobatch: stopped in epoch {} after {} steps; go on with: orthobatch train --resume {}\n",
+               trainer.state().epoch + 1, trainer.state().step, folder.path());
+    return 130;
+  }
+  const BestEpoch& best = trainer.state().best;
+  progress.line(fmt::format("best epoch {}: test error {:.2f} %, loss {:.4f}; run in {}", best.epoch,
+                            best.test_error_percent, best.test_loss, folder.path()));
+  return 0;
+}
+
+void announce(const TrainConfig& config, const DataSet& data, const RunFolder& folder,
+              Progress& progress) {
+  torch::set_num_threads(config.threads);
+  progress.line(fmt::format(
+      "{} on {}: {} training and {} test images, seed {}, {} thread{}, in {}", layers_text(config),
+      config.data, count_text(data.train.count()), count_text(data.test.count()), config.seed,
+      config.threads, config.threads == 1 ? "" : "s", folder.path()));
+}
+
+int begin(const Arguments& a) {
+  const TrainConfig config = config_of(a);
+  const std::string path = a.out.empty() ? default_folder(config) : a.out;
+  if (file_exists(join_path(path, "config.json")))
+    throw std::invalid_argument(
+        fmt::format("{} holds a run already: go on with --resume {}, or give another --out", path,
+                    path));
+  const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
+  const RunFolder folder(path);
+  Progress progress(Progress::style_for_terminal(a.quiet));
+  announce(config, data, folder, progress);
+  Trainer trainer(config, data, folder, progress, interrupted());
+  trainer.begin();
+  return finish(trainer, folder, progress);
+}
+
+/// The newest checkpoint of a run that can be read; empty when there is none. Says which it refuses.
+std::string usable_checkpoint(const RunFolder& folder) {
+  std::string complaint;
+  for (const std::string& path : {folder.last(), folder.previous()}) {
+    if (!file_exists(path)) continue;
+    try {
+      const CheckpointHeader header = read_checkpoint_header(path);
+      TrainConfig config = config_from_json(header.config, path);
+      check_config(config);
+      DigitNet net(header.config.at("found").at("image").at(2).get<int64_t>(), config.blocks);
+      load_checkpoint(path, net, nullptr);
+      if (!complaint.empty())
+        fmt::print(stderr, "orthobatch: {}\northobatch: going on from {} instead\n", complaint, path);
+      return path;
+    } catch (const std::exception& error) {
+      if (!complaint.empty()) throw;
+      complaint = error.what();
+    }
+  }
+  if (!complaint.empty()) throw std::runtime_error(complaint);
+  return "";
+}
+
+int resume(const Arguments& a) {
+  if (!file_exists(join_path(a.resume, "config.json")))
+    throw FileError(join_path(a.resume, "config.json"), "file", "the config of a run", "none");
+  const RunFolder folder(a.resume);
+  const std::string checkpoint = usable_checkpoint(folder);
+  const nlohmann::json json = checkpoint.empty()
+                                  ? parse_json(read_text(folder.config()), folder.config())
+                                  : read_checkpoint_header(checkpoint).config;
+  TrainConfig config = config_from_json(json, checkpoint.empty() ? folder.config() : checkpoint);
+  if (a.epochs) config.epochs = *a.epochs;
+  check_config(config);
+  const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
+  Progress progress(Progress::style_for_terminal(a.quiet));
+  announce(config, data, folder, progress);
+  Trainer trainer(config, data, folder, progress, interrupted());
+  if (checkpoint.empty()) {
+    trainer.begin();
+  } else {
+    trainer.resume(checkpoint);
+    progress.line(fmt::format("going on after epoch {}, step {}", trainer.state().epoch,
+                              trainer.state().step));
+  }
+  return finish(trainer, folder, progress);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("train", "Trains one of the paper's nets");
+  auto a = std::make_shared<Arguments>();
+  auto* data = verb->add_option("--data", a->data, "mnist (default), svhn (train and extra), svhn-train or synthetic");
+  auto* layer = verb->add_option("--layer", a->layers, "Layer spec, for all blocks; or one for each block (default BN)")
+                    ->take_all()->allow_extra_args(false);
+  verb->add_option("--epochs", a->epochs, "Epochs to train (default 25)");
+  auto* config = verb->add_option("--config", a->config, "JSON file with settings; options here win over it");
+  auto* out = verb->add_option("--out", a->out, "Folder of the run (default runs/DATA-LAYER-seedN)");
+  auto* seed = verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation (default 1)");
+  auto* subset = verb->add_option("--subset", a->subset, "Only the first so many training images");
+  auto* batch = verb->add_option("--batch", a->batch, "Images in a step at the start (default 256)");
+  auto* rate = verb->add_option("--learning-rate", a->learning_rate, "At the start (default 0.125)");
+  auto* momentum = verb->add_option("--momentum", a->momentum, "Of SGD, at the start (default 0.9)");
+  auto* threads = verb->add_option("--threads", a->threads, "Of the training step (default: all)");
+  auto* workers = verb->add_option("--augment-threads", a->augment_threads, "Making batches in the background (default 1)");
+  verb->add_option("--data-dir", a->data_dir, "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  verb->add_flag("--quiet", a->quiet, "Say nothing but errors");
+  auto* resume_option = verb->add_option("--resume", a->resume, "Go on with the run in this folder; only --epochs, --data-dir and --quiet may come with it");
+  for (CLI::Option* other : {data, layer, config, out, seed, subset, batch, rate, momentum, threads, workers})
+    resume_option->excludes(other);
+  verb->callback([&run, a] {
+    run = [a] {
+      stop_on_signals();
+      keep_freed_memory();
+      return a->resume.empty() ? begin(*a) : resume(*a);
+    };
+  });
+}
+
+}  // namespace orthobatch::cli

@@ -1,0 +1,27 @@
+#pragma once
+// The idx format of MNIST: a magic number, big-endian sizes, bytes.
+
+#include <string>
+
+#include "data/images.h"
+#include "io/file.h"
+
+namespace orthobatch {
+
+/// An idx file of unsigned bytes.
+struct Idx {
+  std::vector<int64_t> sizes;
+  Bytes data;
+};
+
+/// `name` is what messages call the file.
+Idx parse_idx(const Bytes& bytes, const std::string& name);
+
+/// The bytes of a file that may be gzip-compressed, uncompressed.
+Bytes read_maybe_gzip(const std::string& path);
+
+/// Images (count × height × width) and labels (count, 0 … 9) as one set.
+ImageSet images_from_idx(Idx images, const Idx& labels, const std::string& images_name,
+                         const std::string& labels_name);
+
+}  // namespace orthobatch

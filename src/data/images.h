@@ -1,0 +1,36 @@
+#pragma once
+// Labelled images in memory, as every data set of this project ends up.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orthobatch {
+
+constexpr int digit_classes = 10;
+
+struct ImageSet {
+  std::string name;  ///< "mnist train"
+  int height = 0, width = 0, channels = 0;
+  std::vector<uint8_t> pixels;  ///< count × height × width × channels
+  std::vector<uint8_t> labels;  ///< count, 0 … 9
+
+  int64_t count() const { return static_cast<int64_t>(labels.size()); }
+  int64_t image_size() const { return int64_t{height} * width * channels; }
+  const uint8_t* image(int64_t i) const { return pixels.data() + i * image_size(); }
+
+  /// Drops all but the first n images; nothing when there are no more than n.
+  void keep_first(int64_t n);
+};
+
+std::vector<int64_t> class_counts(const ImageSet& images);
+
+/// What turns bytes into the net's input: (byte / 255 − mean) / deviation, per channel.
+struct InputScale {
+  std::vector<double> mean, deviation;
+};
+
+/// The deviation of each channel over a set; its mean too, or 0 to leave black at 0.
+InputScale measure_scale(const ImageSet& images, bool centre);
+
+}  // namespace orthobatch

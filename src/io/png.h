@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orthobatch {
+
+/// A picture of 8-bit RGB pixels, rows from the top.
+struct Picture {
+  int width = 0, height = 0;
+  std::vector<uint8_t> rgb;  ///< height × width × 3
+
+  Picture(int width, int height, uint8_t background);
+  uint8_t* at(int x, int y) { return rgb.data() + 3 * (static_cast<size_t>(y) * width + x); }
+  void fill(int x, int y, int w, int h, uint8_t r, uint8_t g, uint8_t b);
+  /// Text of digits, letters, '.', '%', '-' and spaces, 5×7 pixels a character times `scale`, one
+  /// column between; the upper left corner at (x, y).
+  void text(int x, int y, const std::string& text, int scale, uint8_t grey);
+  static int text_width(const std::string& text, int scale);
+};
+
+/// As a PNG file, at once or not at all.
+void write_png(const std::string& path, const Picture& picture);
+
+}  // namespace orthobatch

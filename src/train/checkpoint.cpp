@@ -1,0 +1,162 @@
+#include "train/checkpoint.h"
+
+#include <torch/serialize.h>
+
+#include <cstring>
+
+#include "io/checksum.h"
+#include "io/file.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* format_key = "format";
+constexpr const char* format_name = "orthobatch checkpoint 1";
+constexpr uint64_t largest_checkpoint = uint64_t{1} << 32;
+
+ordered_json settings_json(const StepSettings& s) {
+  return {{"learning_rate", s.learning_rate},
+          {"momentum", s.momentum},
+          {"alpha", s.alpha},
+          {"batch", s.batch}};
+}
+
+ordered_json state_json(const TrainState& s) {
+  ordered_json lowest = nullptr;
+  if (s.schedule.lowest_loss) lowest = *s.schedule.lowest_loss;
+  return {{"epoch", s.epoch},
+          {"step", s.step},
+          {"images", s.images},
+          {"wrong", s.wrong},
+          {"loss_sum", s.loss_sum},
+          {"seconds", s.seconds},
+          {"waited", s.waited},
+          {"layers", s.layers},
+          {"schedule",
+           {{"now", settings_json(s.schedule.now)},
+            {"lowest_loss", lowest},
+            {"slow_count", s.schedule.slow_count}}},
+          {"best",
+           {{"epoch", s.best.epoch},
+            {"test_error_percent", s.best.test_error_percent},
+            {"test_loss", s.best.test_loss}}},
+          {"history", s.history}};
+}
+
+TrainState state_from_json(const ordered_json& j) {
+  TrainState s;
+  j.at("epoch").get_to(s.epoch);
+  j.at("step").get_to(s.step);
+  j.at("images").get_to(s.images);
+  j.at("wrong").get_to(s.wrong);
+  j.at("loss_sum").get_to(s.loss_sum);
+  j.at("seconds").get_to(s.seconds);
+  j.at("waited").get_to(s.waited);
+  s.layers = j.at("layers");
+  const ordered_json& schedule = j.at("schedule");
+  const ordered_json& now = schedule.at("now");
+  s.schedule.now = {now.at("learning_rate"), now.at("momentum"), now.at("alpha"), now.at("batch")};
+  if (!schedule.at("lowest_loss").is_null()) s.schedule.lowest_loss = schedule.at("lowest_loss");
+  schedule.at("slow_count").get_to(s.schedule.slow_count);
+  const ordered_json& best = j.at("best");
+  s.best = {best.at("epoch"), best.at("test_error_percent"), best.at("test_loss")};
+  s.history = j.at("history");
+  return s;
+}
+
+/// Of all parameters, buffers and momenta: archives of this libtorch do not notice flipped bits.
+std::string sum_of(DigitNet& net, const torch::optim::SGD& optimizer) {
+  Md5 sum;
+  const auto add = [&](const torch::Tensor& t) {
+    const torch::Tensor flat = t.detach().contiguous();
+    sum.update(flat.data_ptr(), flat.nbytes());
+  };
+  for (const torch::Tensor& t : net->parameters()) add(t);
+  for (const torch::Tensor& t : net->buffers()) add(t);
+  for (const torch::Tensor& t : net->parameters()) {
+    const auto it = optimizer.state().find(c10::guts::to_string(t.unsafeGetTensorImpl()));
+    if (it == optimizer.state().end()) continue;
+    const auto& state = static_cast<const torch::optim::SGDParamState&>(*it->second);
+    if (state.momentum_buffer().defined()) add(state.momentum_buffer());
+  }
+  return sum.hex();
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+torch::serialize::InputArchive open_archive(const std::string& path, const Bytes& bytes) {
+  torch::serialize::InputArchive archive;
+  c10::IValue format;
+  try {
+    archive.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    archive.read(format_key, format);
+  } catch (const std::exception&) {
+    throw FileError(path, "checkpoint", format_name, "a damaged file, or one of another program");
+  }
+  if (!format.isString() || format.toStringRef() != format_name)
+    throw FileError(path, "checkpoint format", format_name,
+                    format.isString() ? format.toStringRef() : "something else");
+  return archive;
+}
+
+std::string read_text(torch::serialize::InputArchive& archive, const char* key) {
+  c10::IValue value;
+  archive.read(key, value);
+  return value.toStringRef();
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const std::string& config, const TrainState& state,
+                     DigitNet& net, const torch::optim::SGD& optimizer) {
+  torch::serialize::OutputArchive archive, weights, momenta;
+  net->save(weights);
+  optimizer.save(momenta);
+  archive.write(format_key, c10::IValue(format_name));
+  archive.write("config", c10::IValue(config));
+  archive.write("state", c10::IValue(state_json(state).dump()));
+  archive.write("sum", c10::IValue(sum_of(net, optimizer)));
+  archive.write("net", weights);
+  archive.write("optimizer", momenta);
+  std::string bytes;
+  archive.save_to([&](const void* data, size_t size) {
+    bytes.append(static_cast<const char*>(data), size);
+    return size;
+  });
+  write_file(path, bytes);
+}
+
+CheckpointHeader read_checkpoint_header(const std::string& path) {
+  const Bytes bytes = read_file(path, largest_checkpoint);
+  torch::serialize::InputArchive archive = open_archive(path, bytes);
+  try {
+    return {nlohmann::json::parse(read_text(archive, "config")),
+            state_from_json(ordered_json::parse(read_text(archive, "state")))};
+  } catch (const std::exception& error) {
+    throw FileError(path, "checkpoint state", "the state of a run", first_line(error.what()));
+  }
+}
+
+void load_checkpoint(const std::string& path, DigitNet& net, torch::optim::SGD* optimizer) {
+  const Bytes bytes = read_file(path, largest_checkpoint);
+  torch::serialize::InputArchive archive = open_archive(path, bytes);
+  torch::optim::SGD scratch(net->parameters(), torch::optim::SGDOptions(0.1));
+  torch::optim::SGD& target = optimizer ? *optimizer : scratch;
+  std::string expected;
+  try {
+    torch::serialize::InputArchive weights, momenta;
+    expected = read_text(archive, "sum");
+    archive.read("net", weights);
+    archive.read("optimizer", momenta);
+    net->load(weights);
+    target.load(momenta);
+  } catch (const std::exception& error) {
+    throw FileError(path, "weights", "those of the net in its config", first_line(error.what()));
+  }
+  if (const std::string found = sum_of(net, target); found != expected)
+    throw FileError(path, "sum of the weights", expected, found + " (the file is damaged)");
+}
+
+}  // namespace orthobatch

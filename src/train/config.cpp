@@ -1,0 +1,240 @@
+#include "train/config.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "core/text.h"
+#include "data/catalogue.h"
+#include "orthobatch/spec.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::json;
+
+/// Reads the members of one JSON object into variables; every member must be known.
+class Fields {
+ public:
+  Fields(const json& object, std::string where) : object_(object), where_(std::move(where)) {
+    if (!object.is_object()) fail("expected an object", object);
+  }
+
+  void number(const char* key, double& out) {
+    if (const json* v = find(key, &json::is_number, "a number")) out = v->get<double>();
+  }
+  template <typename Integer>
+  void integer(const char* key, Integer& out) {
+    const json* v = find(key, &json::is_number, "an integer");
+    if (!v) return;
+    const double value = v->get<double>();
+    if (value != std::floor(value) || value < 0 || value > 9007199254740992.0)
+      fail(fmt::format("{}: expected an integer, 0 or more", key), *v);
+    out = v->is_number_integer() ? v->get<Integer>() : static_cast<Integer>(value);
+  }
+  void text(const char* key, std::string& out) {
+    if (const json* v = find(key, &json::is_string, "a text")) out = v->get<std::string>();
+  }
+  const json* object(const char* key) { return find(key, &json::is_object, "an object"); }
+  const json* array(const char* key) { return find(key, &json::is_array, "a list"); }
+  /// A member that is there for the reader of the file.
+  void ignore(const char* key) { known_.emplace_back(key); }
+
+  std::string path(const std::string& key) const { return where_ + ": " + key; }
+
+  /// After all members have been asked for.
+  void refuse_others() const {
+    for (const auto& [key, value] : object_.items())
+      if (std::find(known_.begin(), known_.end(), key) == known_.end())
+        throw std::invalid_argument(fmt::format("{}: no setting '{}', expected {}{}", where_, key,
+                                                join_choices(known_), suggestion(key, known_)));
+  }
+
+  [[noreturn]] void fail(const std::string& what, const json& found) const {
+    throw std::invalid_argument(fmt::format("{}: {}, found {}", where_, what, found.dump()));
+  }
+
+ private:
+  const json* find(const char* key, bool (json::*is)() const noexcept, const char* expected) {
+    known_.emplace_back(key);
+    const auto it = object_.find(key);
+    if (it == object_.end()) return nullptr;
+    if (!((*it).*is)()) fail(fmt::format("{}: expected {}", key, expected), *it);
+    return &*it;
+  }
+
+  const json& object_;
+  std::string where_;
+  std::vector<std::string> known_;
+};
+
+BlockConfig block_from_json(const json& object, const std::string& where, BlockConfig block) {
+  Fields fields(object, where);
+  fields.integer("fov", block.fov);
+  fields.integer("stride", block.stride);
+  fields.integer("channels", block.channels);
+  fields.text("layer", block.layer);
+  fields.refuse_others();
+  return block;
+}
+
+/// One table for reading and writing: each number of the rules and its name in JSON.
+template <typename Rules, typename Number, typename Integer>
+void for_each_rule(Rules& r, const Number& number, const Integer& integer) {
+  number("learning_rate", r.learning_rate);
+  number("momentum", r.momentum);
+  number("weight_decay", r.weight_decay);
+  integer("batch", r.batch);
+  number("slow_improvement", r.slow_improvement);
+  integer("slow_epochs", r.slow_epochs);
+  integer("max_batch", r.max_batch);
+  number("growing_factor", r.growing_factor);
+  number("final_factor", r.final_factor);
+  number("final_momentum", r.final_momentum);
+  number("min_learning_rate", r.min_learning_rate);
+  number("alpha_start", r.alpha_start);
+  number("alpha_decay", r.alpha_decay);
+  number("alpha_end", r.alpha_end);
+}
+
+void require(bool holds, const std::string& name, const std::string& expected, double found) {
+  if (!holds)
+    throw std::invalid_argument(
+        fmt::format("config: {}: expected {}, found {}", name, expected, number_text(found)));
+}
+
+}  // namespace
+
+TrainConfig paper_config(const std::string& data, const std::string& layer) {
+  require_data_name(data);
+  const bool svhn = data.rfind("svhn", 0) == 0;
+  TrainConfig config;
+  config.data = data;
+  config.blocks = {{3, 1, svhn ? 32 : 16, layer}, {4, 2, 64, layer}, {3, 1, 128, layer}};
+  if (svhn) {
+    config.augment.zoom_in = 2;
+    config.schedule.max_batch = 1024;
+    config.schedule.growing_factor = 1;
+    config.schedule.final_momentum = 0.5;
+  } else {
+    config.augment = {4, 4, 20};
+  }
+  return config;
+}
+
+json parse_json(const std::string& text, const std::string& name) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& error) {
+    const size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
+    const auto line = 1 + std::count(text.begin(), text.begin() + end, '\n');
+    const size_t start = text.rfind('\n', end > 0 ? end - 1 : 0);
+    const size_t column = start == std::string::npos || start >= end ? end + 1 : end - start;
+    throw std::invalid_argument(fmt::format("{}: line {}, column {}: not JSON", name, line, column));
+  }
+}
+
+TrainConfig config_from_json(const json& object, const std::string& name) {
+  Fields fields(object, name);
+  std::string data = "mnist", layer = "BN";
+  fields.text("data", data);
+  fields.text("layer", layer);
+  TrainConfig config = paper_config(data, layer);
+  fields.integer("subset", config.subset);
+  fields.integer("epochs", config.epochs);
+  fields.integer("seed", config.seed);
+  fields.integer("threads", config.threads);
+  fields.integer("augment_threads", config.augment_threads);
+  fields.number("checkpoint_minutes", config.checkpoint_minutes);
+  if (const json* augment = fields.object("augment")) {
+    Fields inner(*augment, fields.path("augment"));
+    inner.number("zoom_out", config.augment.zoom_out);
+    inner.number("zoom_in", config.augment.zoom_in);
+    inner.number("rotation", config.augment.rotation);
+    inner.refuse_others();
+  }
+  if (const json* schedule = fields.object("schedule")) {
+    Fields inner(*schedule, fields.path("schedule"));
+    for_each_rule(
+        config.schedule, [&](const char* key, double& x) { inner.number(key, x); },
+        [&](const char* key, int64_t& n) { inner.integer(key, n); });
+    inner.refuse_others();
+  }
+  if (const json* blocks = fields.array("blocks")) {
+    config.blocks.clear();
+    for (size_t i = 0; i < blocks->size(); ++i)
+      config.blocks.push_back(block_from_json((*blocks)[i],
+                                              fmt::format("{}: blocks[{}]", name, i),
+                                              BlockConfig{3, 1, 0, layer}));
+  }
+  for (const char* key : {"version", "found"}) fields.ignore(key);
+  fields.refuse_others();
+  return config;
+}
+
+nlohmann::ordered_json to_json(const TrainConfig& config) {
+  nlohmann::ordered_json out;
+  out["data"] = config.data;
+  out["subset"] = config.subset;
+  out["epochs"] = config.epochs;
+  out["seed"] = config.seed;
+  out["threads"] = config.threads;
+  out["augment_threads"] = config.augment_threads;
+  out["checkpoint_minutes"] = config.checkpoint_minutes;
+  out["augment"] = {{"zoom_out", config.augment.zoom_out},
+                    {"zoom_in", config.augment.zoom_in},
+                    {"rotation", config.augment.rotation}};
+  for (const BlockConfig& b : config.blocks)
+    out["blocks"].push_back(nlohmann::ordered_json{
+        {"fov", b.fov}, {"stride", b.stride}, {"channels", b.channels}, {"layer", b.layer}});
+  const auto put = [&](const char* key, auto value) { out["schedule"][key] = value; };
+  for_each_rule(config.schedule, put, put);
+  return out;
+}
+
+void check_config(TrainConfig& config) {
+  require_data_name(config.data);
+  require(config.epochs >= 1 && config.epochs <= 100000, "epochs", "1 to 100000",
+          static_cast<double>(config.epochs));
+  require(config.threads >= 1 && config.threads <= 1024, "threads", "1 to 1024", config.threads);
+  require(config.augment_threads >= 1 && config.augment_threads <= 256, "augment_threads",
+          "1 to 256", config.augment_threads);
+  require(config.checkpoint_minutes > 0, "checkpoint_minutes", "a number above 0",
+          config.checkpoint_minutes);
+  require(config.subset >= 0, "subset", "0 or more", static_cast<double>(config.subset));
+  const auto pixels = [](const char* name, double x) {
+    require(x >= 0 && x <= 14, std::string("augment: ") + name, "0 to 14 pixels", x);
+  };
+  pixels("zoom_out", config.augment.zoom_out);
+  pixels("zoom_in", config.augment.zoom_in);
+  require(config.augment.rotation >= 0 && config.augment.rotation <= 180, "augment: rotation",
+          "0 to 180 degrees", config.augment.rotation);
+  require(!config.blocks.empty() && config.blocks.size() <= 64, "blocks", "1 to 64 blocks",
+          static_cast<double>(config.blocks.size()));
+  for (size_t i = 0; i < config.blocks.size(); ++i) {
+    BlockConfig& block = config.blocks[i];
+    const std::string where = fmt::format("blocks[{}]: ", i);
+    require(block.fov >= 1 && block.fov <= 31, where + "fov", "1 to 31",
+            static_cast<double>(block.fov));
+    require(block.stride >= 1 && block.stride <= block.fov, where + "stride", "1 to fov",
+            static_cast<double>(block.stride));
+    require(block.channels >= 1 && block.channels <= 65536, where + "channels", "1 to 65536",
+            static_cast<double>(block.channels));
+    block.layer = to_string(parse(block.layer));
+  }
+  check_rules(config.schedule);
+}
+
+std::string layers_text(const TrainConfig& config) {
+  std::string all;
+  bool same = true;
+  for (const BlockConfig& block : config.blocks) {
+    all += (all.empty() ? "" : " | ") + block.layer;
+    same = same && block.layer == config.blocks.front().layer;
+  }
+  return same ? config.blocks.front().layer : all;
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,50 @@
+#include "train/evaluate.h"
+
+#include <torch/nn/functional/loss.h>
+#include <torch/utils.h>
+
+#include "data/augment.h"
+
+namespace orthobatch {
+namespace {
+
+constexpr int64_t images_at_once = 500;
+
+}  // namespace
+
+std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
+                                   const std::atomic<bool>& stop) {
+  const torch::NoGradGuard no_grad;
+  const bool was_training = net->is_training();
+  net->eval();
+  const Resampler convert(images.height, images.width, images.channels, scale);
+  Evaluation result;
+  double loss_sum = 0;
+  for (int64_t start = 0; start < images.count() && !stop; start += images_at_once) {
+    const int64_t n = std::min(images_at_once, images.count() - start);
+    torch::Tensor x = torch::empty({n, images.height, images.width, images.channels});
+    torch::Tensor y = torch::empty({n}, torch::kLong);
+    for (int64_t i = 0; i < n; ++i) {
+      convert(images.image(start + i), x.data_ptr<float>() + i * images.image_size());
+      y.data_ptr<int64_t>()[i] = images.labels[start + i];
+    }
+    const torch::Tensor logits = net(x.permute({0, 3, 1, 2}));
+    loss_sum += torch::nn::functional::cross_entropy(
+                    logits.to(torch::kDouble), y,
+                    torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
+                    .item<double>();
+    const torch::Tensor answers = logits.argmax(1);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t label = images.labels[start + i], answer = answers.data_ptr<int64_t>()[i];
+      ++result.confusion[label][answer];
+      result.wrong += label != answer;
+    }
+    result.images += n;
+  }
+  net->train(was_training);
+  if (result.images < images.count()) return std::nullopt;
+  result.loss = loss_sum / static_cast<double>(result.images);
+  return result;
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <optional>
+
+#include "data/images.h"
+#include "train/net.h"
+
+namespace orthobatch {
+
+/// A net's answers over a whole set.
+struct Evaluation {
+  int64_t images = 0, wrong = 0;
+  double loss = 0;  ///< mean cross-entropy
+  std::array<std::array<int64_t, digit_classes>, digit_classes> confusion{};  ///< [label][answer]
+
+  double error_percent() const {
+    return images > 0 ? 100.0 * static_cast<double>(wrong) / static_cast<double>(images) : 0;
+  }
+};
+
+/// Runs the net in evaluation mode, without augmentation; leaves it in the mode it was in. Empty
+/// when `stop` became true on the way.
+std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
+                                   const std::atomic<bool>& stop);
+
+}  // namespace orthobatch

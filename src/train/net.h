@@ -1,0 +1,44 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include <vector>
+
+#include "orthobatch/modules.h"
+#include "train/config.h"
+
+namespace orthobatch {
+
+/// C(fov, stride, in, out): convolution with same-size padding, ReLU, a BatchOrtho layer.
+class BlockImpl : public torch::nn::Module {
+ public:
+  BlockImpl(int64_t in_channels, const BlockConfig& config);
+  torch::Tensor forward(const torch::Tensor& x);
+
+  torch::nn::Conv2d conv{nullptr};
+  BatchOrtho2d norm{nullptr};
+};
+TORCH_MODULE(Block);
+
+/// The paper's net: blocks, the average over all places, FC. Its output are the ten logits.
+/// Weights are channels last, as its input should be.
+class DigitNetImpl : public torch::nn::Module {
+ public:
+  DigitNetImpl(int64_t in_channels, const std::vector<BlockConfig>& blocks);
+  torch::Tensor forward(torch::Tensor x);
+
+  /// α of every layer's running average.
+  void set_alpha(double alpha);
+
+  std::vector<Block> blocks;
+  torch::nn::Linear fc{nullptr};
+};
+TORCH_MODULE(DigitNet);
+
+/// He's initialisation of convolutions and FC, biases 0, from torch's default generator.
+void initialize(DigitNetImpl& net);
+
+}  // namespace orthobatch

@@ -1,0 +1,48 @@
+#include "train/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "io/file.h"
+
+namespace orthobatch {
+
+RunFolder::RunFolder(const std::string& path) : path_(path) {
+  make_directories(path);
+  const std::string name = in(".lock");
+  lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) throw FileError(name, std::string("cannot write: ") + std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    ::close(lock_);
+    throw FileError(path, "another process is training in this folder");
+  }
+}
+
+RunFolder::~RunFolder() { ::close(lock_); }
+
+std::string RunFolder::in(const char* name) const { return join_path(path_, name); }
+
+void RunFolder::save_last(const std::string& config, const TrainState& state, DigitNet& net,
+                          const torch::optim::SGD& optimizer) const {
+  const std::string fresh = in("next.pt");
+  save_checkpoint(fresh, config, state, net, optimizer);
+  // A second name for the old one first, so that last.pt is there at every moment. Without hard
+  // links there is no previous.pt, and nothing else is lost.
+  ::unlink(previous().c_str());
+  [[maybe_unused]] const int linked = ::link(last().c_str(), previous().c_str());
+  if (::rename(fresh.c_str(), last().c_str()) != 0)
+    throw FileError(last(), std::string("cannot rename: ") + std::strerror(errno));
+  sync_directory(path_);
+}
+
+void RunFolder::write_metrics(const TrainState& state) const {
+  std::string lines;
+  for (const auto& record : state.history) lines += record.dump() + "\n";
+  write_file(metrics(), lines);
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,233 @@
+#include "train/trainer.h"
+
+#include <fmt/core.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/utils.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "io/checksum.h"
+#include "io/file.h"
+#include "orthobatch/diagnostics.h"
+#include "orthobatch/version.h"
+#include "train/metrics.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::ordered_json;
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+torch::optim::SGDOptions sgd_options(const ScheduleRules& rules) {
+  return torch::optim::SGDOptions(rules.learning_rate)
+      .momentum(rules.momentum)
+      .weight_decay(rules.weight_decay);
+}
+
+/// The seed fixes the weights a run starts from: set before the net is built.
+TrainConfig seeded(const TrainConfig& config) {
+  torch::manual_seed(config.seed);
+  return config;
+}
+
+}  // namespace
+
+ordered_json describe_data(const DataSet& data) {
+  Md5 labels;
+  labels.update(data.train.labels.data(), data.train.labels.size());
+  labels.update(data.test.labels.data(), data.test.labels.size());
+  return {{"train_images", data.train.count()},
+          {"test_images", data.test.count()},
+          {"image", {data.train.height, data.train.width, data.train.channels}},
+          {"mean", data.scale.mean},
+          {"deviation", data.scale.deviation},
+          {"labels_md5", labels.hex()}};
+}
+
+void require_same_data(const nlohmann::json& described, const DataSet& data,
+                       const std::string& name) {
+  const nlohmann::json now = describe_data(data);
+  for (const auto& [key, value] : now.items())
+    if (!described.contains(key) || described.at(key) != value)
+      throw std::invalid_argument(fmt::format(
+          "{}: the data is not what the run was trained on: {}: expected {}, found {}", name, key,
+          described.contains(key) ? described.at(key).dump() : "nothing", value.dump()));
+}
+
+Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder& folder,
+                 Progress& progress, const std::atomic<bool>& stop)
+    : config_(seeded(config)),
+      data_(data),
+      folder_(folder),
+      progress_(progress),
+      stop_(stop),
+      net_(data.train.channels, config.blocks),
+      optimizer_(net_->parameters(), sgd_options(config.schedule)),
+      schedule_(config.schedule),
+      loader_(data.train, data.scale, config.augment, config.seed, config.augment_threads) {
+  ordered_json text = {{"version", ORTHOBATCH_VERSION}};
+  text.update(to_json(config_));
+  text["found"] = describe_data(data);
+  config_text_ = text.dump(2) + "\n";
+}
+
+void Trainer::begin() {
+  initialize(*net_);
+  write_file(folder_.config(), config_text_);
+  state_.schedule = schedule_.state();
+  save();
+  events_ = std::make_unique<EventWriter>(folder_.path(), 0);
+}
+
+void Trainer::resume(const std::string& checkpoint) {
+  CheckpointHeader header = read_checkpoint_header(checkpoint);
+  require_same_data(header.config.at("found"), data_, checkpoint);
+  load_checkpoint(checkpoint, net_, &optimizer_);
+  state_ = std::move(header.state);
+  schedule_.restore(state_.schedule);
+  write_file(folder_.config(), config_text_);  // the number of epochs may be a new one
+  folder_.write_metrics(state_);
+  events_ = std::make_unique<EventWriter>(folder_.path(), state_.epoch + 1);
+}
+
+Trainer::Outcome Trainer::run() {
+  while (state_.epoch < config_.epochs) {
+    if (!train_epoch() || !finish_epoch()) {
+      progress_.clear();
+      save();
+      return Outcome::stopped;
+    }
+  }
+  return Outcome::finished;
+}
+
+void Trainer::apply(const StepSettings& settings) {
+  for (auto& group : optimizer_.param_groups()) {
+    auto& options = static_cast<torch::optim::SGDOptions&>(group.options());
+    options.lr(settings.learning_rate).momentum(settings.momentum);
+  }
+  net_->set_alpha(settings.alpha);
+}
+
+int64_t Trainer::batch_now() const {
+  return std::min(schedule_.now().batch, data_.train.count());
+}
+
+/// Makes the steps of the epoch under way that are still to be made. False: stopped.
+bool Trainer::train_epoch() {
+  apply(schedule_.now());
+  net_->train();
+  loader_.start(state_.epoch + 1, batch_now(), state_.step);
+  const double seconds_before = state_.seconds, waited_before = state_.waited;
+  const auto start = Clock::now();
+  auto saved = start;
+  while (state_.step < loader_.steps()) {
+    if (stop_) return false;
+    train_step(*loader_.next());
+    state_.seconds = seconds_before + seconds_since(start);
+    state_.waited = waited_before + loader_.waited();
+    report_progress();
+    if (seconds_since(saved) > 60 * config_.checkpoint_minutes) {
+      save();
+      saved = Clock::now();
+    }
+  }
+  if (state_.layers.is_null()) state_.layers = layers_json(summarize(*net_));
+  return true;
+}
+
+void Trainer::train_step(const Batch& batch) {
+  const ImageSet& set = data_.train;
+  const int64_t n = batch.count(), h = set.height, w = set.width, c = set.channels;
+  const torch::Tensor x = torch::from_blob(const_cast<float*>(batch.images.data()), {n, c, h, w},
+                                           {h * w * c, 1, w * c, c}, torch::kFloat);
+  const torch::Tensor y =
+      torch::from_blob(const_cast<int64_t*>(batch.labels.data()), {n}, torch::kLong);
+  torch::Tensor logits, loss;
+  try {
+    logits = net_(x);
+  } catch (const c10::Error& error) {
+    // A layer refuses NaN and Inf. With weights that are finite the fault is another's.
+    for (const torch::Tensor& p : net_->parameters())
+      if (!torch::isfinite(p).all().item<bool>()) diverge(error.what_without_backtrace());
+    throw;
+  }
+  loss = torch::nn::functional::cross_entropy(logits, y);
+  const double value = loss.item<double>();
+  if (!std::isfinite(value)) diverge(fmt::format("loss {}", value));
+  optimizer_.zero_grad();
+  loss.backward();
+  optimizer_.step();
+  const int64_t right = logits.detach().argmax(1).eq(y).sum().item<int64_t>();
+  state_.loss_sum += value * static_cast<double>(n);
+  state_.wrong += n - right;
+  state_.images += n;
+  ++state_.step;
+}
+
+/// Evaluates, decides and saves. False: stopped.
+bool Trainer::finish_epoch() {
+  const auto start = Clock::now();
+  const std::optional<Evaluation> test = evaluate(net_, data_.test, data_.scale, stop_);
+  if (!test) return false;
+  const double train_loss = state_.loss_sum / static_cast<double>(state_.images);
+  const Decision decision = schedule_.finish_epoch(train_loss);
+  ordered_json record = epoch_record(state_, *test, seconds_since(start), decision);
+  BestEpoch& best = state_.best;
+  const bool is_best =
+      best.epoch == 0 || test->error_percent() < best.test_error_percent ||
+      (test->error_percent() == best.test_error_percent && test->loss < best.test_loss);
+  if (is_best) best = {state_.epoch + 1, test->error_percent(), test->loss};
+
+  TrainState next;
+  next.epoch = state_.epoch + 1;
+  next.schedule = schedule_.state();
+  next.best = best;
+  next.history = std::move(state_.history);
+  next.history.push_back(record);
+  state_ = std::move(next);
+  if (is_best) save_checkpoint(folder_.best(), config_text_, state_, net_, optimizer_);
+  save();
+  events_->scalars(state_.epoch, scalars_of(record));
+  progress_.line(epoch_text(record, config_.epochs, is_best));
+  if (decision.slow)
+    progress_.line(fmt::format("  learning slows: {}: {}", decision.action, decision.reason));
+  return true;
+}
+
+void Trainer::save() {
+  try {
+    folder_.save_last(config_text_, state_, net_, optimizer_);
+    folder_.write_metrics(state_);
+  } catch (const FileError& error) {
+    throw std::runtime_error(fmt::format(
+        "{}; the checkpoint before it is intact: free some space, then train --resume {}",
+        error.what(), folder_.path()));
+  }
+}
+
+void Trainer::report_progress() {
+  const double left = static_cast<double>(loader_.steps() - state_.step);
+  const double done = static_cast<double>(state_.step), images = static_cast<double>(state_.images);
+  const double left_epoch = state_.seconds / done * left;
+  const double whole = state_.seconds / done * static_cast<double>(loader_.steps());
+  progress_.update({state_.epoch + 1, config_.epochs, state_.step, loader_.steps(),
+                    images / state_.seconds, state_.loss_sum / images,
+                    100.0 * static_cast<double>(state_.wrong) / images, left_epoch,
+                    left_epoch + whole * static_cast<double>(config_.epochs - state_.epoch - 1)});
+}
+
+void Trainer::diverge(const std::string& what) {
+  TrainState told = state_;
+  told.history.push_back(diverged_record(state_, what));
+  folder_.write_metrics(told);
+  throw Diverged(fmt::format("training diverged in epoch {}, step {}: {}", state_.epoch + 1,
+                             state_.step + 1, what));
+}
+
+}  // namespace orthobatch

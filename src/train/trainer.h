@@ -1,0 +1,72 @@
+#pragma once
+// The training loop: epochs of steps, an evaluation after each, the schedule, metrics, checkpoints.
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "data/batches.h"
+#include "data/catalogue.h"
+#include "train/checkpoint.h"
+#include "train/config.h"
+#include "train/evaluate.h"
+#include "train/events.h"
+#include "train/progress.h"
+#include "train/run_folder.h"
+
+namespace orthobatch {
+
+/// A training that left the finite numbers; the run's metrics say so too.
+struct Diverged : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Trainer {
+ public:
+  /// `data` and `folder` must outlive it; `stop` is looked at after every step.
+  Trainer(const TrainConfig& config, const DataSet& data, const RunFolder& folder,
+          Progress& progress, const std::atomic<bool>& stop);
+
+  /// A run from its beginning: weights from the seed, config.json, a first checkpoint.
+  void begin();
+  /// A run from where a checkpoint in its folder left it.
+  void resume(const std::string& checkpoint);
+
+  enum class Outcome { finished, stopped };
+  /// Trains up to the config's last epoch. Stopped: the state after the last step is in last.pt.
+  Outcome run();
+
+  const TrainState& state() const { return state_; }
+
+ private:
+  bool train_epoch();
+  void train_step(const Batch& batch);
+  bool finish_epoch();
+  void apply(const StepSettings& settings);
+  void save();
+  void report_progress();
+  [[noreturn]] void diverge(const std::string& what);
+  int64_t batch_now() const;
+
+  TrainConfig config_;
+  const DataSet& data_;
+  const RunFolder& folder_;
+  Progress& progress_;
+  const std::atomic<bool>& stop_;
+
+  std::string config_text_;
+  DigitNet net_;
+  torch::optim::SGD optimizer_;
+  Schedule schedule_;
+  TrainState state_;
+  BatchLoader loader_;
+  std::unique_ptr<EventWriter> events_;
+};
+
+/// What config.json records of the data a run was started with.
+nlohmann::ordered_json describe_data(const DataSet& data);
+/// Throws std::invalid_argument where `data` is not what the run was started with.
+void require_same_data(const nlohmann::json& described, const DataSet& data,
+                       const std::string& name);
+
+}  // namespace orthobatch
