@@ -56,6 +56,8 @@ int main(int argc, char** argv) {
 
   orthobatch::cli::Run run;
   orthobatch::cli::add_train(app, run);
+  orthobatch::cli::add_eval(app, run);
+  orthobatch::cli::add_data(app, run);
   orthobatch::cli::add_layers(app, run);
   orthobatch::cli::add_check(app, run);
   if (const std::string complaint = unknown_verb(app, argc, argv); !complaint.empty()) {

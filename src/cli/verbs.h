@@ -12,6 +12,8 @@ using Run = std::function<int()>;
 
 void add_layers(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
+void add_data(CLI::App& app, Run& run);
+void add_eval(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);
 
 }  // namespace orthobatch::cli

@@ -6,6 +6,8 @@
 
 #include "core/text.h"
 #include "data/mnist.h"
+#include "data/svhn.h"
+#include "data/synthetic.h"
 #include "io/file.h"
 
 namespace orthobatch {
@@ -37,14 +39,30 @@ std::string data_directory(const std::string& option) {
   return join_path(home, ".cache/orthobatch");
 }
 
+std::string data_folder(const std::string& name, const std::string& directory) {
+  const bool mnist = name == "mnist";
+  const std::string own = join_path(directory, mnist ? "mnist" : "svhn");
+  const std::string probe = mnist ? mnist_files()[0].name : svhn_files()[0].name;
+  const bool here = file_exists(join_path(directory, probe)) ||
+                    file_exists(join_path(directory, probe + ".gz"));
+  return here && !file_exists(own) ? directory : own;
+}
+
 DataSet load_data(const std::string& name, const std::string& directory, int64_t subset) {
   require_data_name(name);
   DataSet data;
   data.name = name;
-  const std::string folder = join_path(directory, "mnist");
-  load_mnist(folder, data.train, data.test);
+  if (name == "synthetic") {
+    load_synthetic(data.train, data.test);
+  } else if (name == "mnist") {
+    load_mnist(data_folder(name, directory), data.train, data.test);
+  } else {
+    const std::string folder = data_folder(name, directory);
+    const bool extra = name == "svhn" && file_exists(join_path(folder, svhn_files()[2].name));
+    load_svhn(folder, extra, data.train, data.test);
+  }
   if (subset > 0) data.train.keep_first(subset);
-  data.scale = measure_scale(data.train, data.train.channels > 1);
+  data.scale = measure_scale(data.train);
   return data;
 }
 

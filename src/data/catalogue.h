@@ -12,8 +12,7 @@ namespace orthobatch {
 struct DataSet {
   std::string name;
   ImageSet train, test;
-  InputScale scale;                  ///< measured on the training set
-  std::vector<std::string> sources;  ///< the files read, for people
+  InputScale scale;  ///< measured on the training set
 };
 
 const std::vector<std::string>& data_names();
@@ -23,7 +22,12 @@ void require_data_name(const std::string& name);
 /// `option` where it is given, else $ORTHOBATCH_DATA, else orthobatch in the user's cache folder.
 std::string data_directory(const std::string& option);
 
-/// Reads, verifies and scales a data set; `subset` > 0 keeps the first so many training images.
+/// The folder of a set's files: a folder of its name in the data folder, or the data folder itself
+/// where the files are there.
+std::string data_folder(const std::string& name, const std::string& directory);
+
+/// Reads and verifies a data set, and measures its scale; "svhn" has the extra images where their
+/// file is there, "svhn-train" never; `subset` > 0 keeps the first so many training images.
 DataSet load_data(const std::string& name, const std::string& directory, int64_t subset = 0);
 
 }  // namespace orthobatch

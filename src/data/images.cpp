@@ -17,7 +17,7 @@ std::vector<int64_t> class_counts(const ImageSet& images) {
   return counts;
 }
 
-InputScale measure_scale(const ImageSet& images, bool centre) {
+InputScale measure_scale(const ImageSet& images) {
   const int channels = images.channels;
   // Exact whatever the order: sums of integers.
   std::vector<std::array<uint64_t, 256>> histogram(channels);
@@ -33,7 +33,7 @@ InputScale measure_scale(const ImageSet& images, bool centre) {
     }
     const double mean = n > 0 ? sum / n : 0;
     const double variance = n > 0 ? squares / n - mean * mean : 0;
-    scale.mean.push_back(centre ? mean : 0);
+    scale.mean.push_back(mean);
     scale.deviation.push_back(variance > 1e-12 ? std::sqrt(variance) : 1);
   }
   return scale;

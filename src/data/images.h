@@ -30,7 +30,7 @@ struct InputScale {
   std::vector<double> mean, deviation;
 };
 
-/// The deviation of each channel over a set; its mean too, or 0 to leave black at 0.
-InputScale measure_scale(const ImageSet& images, bool centre);
+/// Mean and deviation of each channel over a set.
+InputScale measure_scale(const ImageSet& images);
 
 }  // namespace orthobatch

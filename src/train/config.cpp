@@ -147,6 +147,7 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   fields.integer("seed", config.seed);
   fields.integer("threads", config.threads);
   fields.integer("augment_threads", config.augment_threads);
+  fields.integer("refresh_images", config.refresh_images);
   fields.number("checkpoint_minutes", config.checkpoint_minutes);
   if (const json* augment = fields.object("augment")) {
     Fields inner(*augment, fields.path("augment"));
@@ -182,6 +183,7 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
   out["seed"] = config.seed;
   out["threads"] = config.threads;
   out["augment_threads"] = config.augment_threads;
+  out["refresh_images"] = config.refresh_images;
   out["checkpoint_minutes"] = config.checkpoint_minutes;
   out["augment"] = {{"zoom_out", config.augment.zoom_out},
                     {"zoom_in", config.augment.zoom_in},
@@ -203,6 +205,8 @@ void check_config(TrainConfig& config) {
           "1 to 256", config.augment_threads);
   require(config.checkpoint_minutes > 0, "checkpoint_minutes", "a number above 0",
           config.checkpoint_minutes);
+  require(config.refresh_images >= 0, "refresh_images", "0 or more",
+          static_cast<double>(config.refresh_images));
   require(config.subset >= 0, "subset", "0 or more", static_cast<double>(config.subset));
   const auto pixels = [](const char* name, double x) {
     require(x >= 0 && x <= 14, std::string("augment: ") + name, "0 to 14 pixels", x);

@@ -36,23 +36,45 @@ DigitNetImpl::DigitNetImpl(int64_t in_channels, const std::vector<BlockConfig>& 
   name_layers(*this);
 }
 
-torch::Tensor DigitNetImpl::forward(torch::Tensor x) {
+torch::Tensor DigitNetImpl::features(torch::Tensor x) {
   for (Block& block : blocks) x = block(x);
-  return fc(x.mean({2, 3}));
+  return x.mean({2, 3});
 }
+
+torch::Tensor DigitNetImpl::forward(const torch::Tensor& x) { return fc(features(x)); }
 
 void DigitNetImpl::set_alpha(double alpha) {
   for (Block& block : blocks) block->norm->options.momentum(1 - alpha);
 }
 
-void initialize(DigitNetImpl& net) {
+void initialize(DigitNet& net, const torch::Tensor& first_batch) {
   const torch::NoGradGuard no_grad;
   const auto he = [](torch::Tensor& weight, torch::Tensor& bias) {
     torch::nn::init::kaiming_normal_(weight, 0, torch::kFanIn, torch::kReLU);
     bias.zero_();
   };
-  for (Block& block : net.blocks) he(block->conv->weight, block->conv->bias);
-  he(net.fc->weight, net.fc->bias);
+  for (Block& block : net->blocks) he(block->conv->weight, block->conv->bias);
+  he(net->fc->weight, net->fc->bias);
+  net->train();
+  const double deviation = net->features(first_batch).var(0, /*unbiased=*/false).mean().sqrt().item<double>();
+  if (deviation > 0) net->fc->weight.div_(deviation);
+  for (Block& block : net->blocks) block->norm->reset_running_stats();
+}
+
+void refresh_statistics(DigitNet& net, int64_t batches,
+                        const std::function<torch::Tensor()>& next) {
+  const torch::NoGradGuard no_grad;
+  const bool was_training = net->is_training();
+  net->train();
+  std::vector<c10::optional<double>> momenta;
+  for (Block& block : net->blocks) {
+    momenta.push_back(block->norm->options.momentum());
+    block->norm->reset_running_stats();
+    block->norm->options.momentum(c10::nullopt);
+  }
+  for (int64_t i = 0; i < batches; ++i) net->features(next());
+  for (size_t i = 0; i < momenta.size(); ++i) net->blocks[i]->norm->options.momentum(momenta[i]);
+  net->train(was_training);
 }
 
 }  // namespace orthobatch

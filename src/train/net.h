@@ -5,6 +5,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
 #include <vector>
 
 #include "orthobatch/modules.h"
@@ -28,7 +29,9 @@ TORCH_MODULE(Block);
 class DigitNetImpl : public torch::nn::Module {
  public:
   DigitNetImpl(int64_t in_channels, const std::vector<BlockConfig>& blocks);
-  torch::Tensor forward(torch::Tensor x);
+  torch::Tensor forward(const torch::Tensor& x);
+  /// What FC gets: the last block's maps, each averaged over all places.
+  torch::Tensor features(torch::Tensor x);
 
   /// α of every layer's running average.
   void set_alpha(double alpha);
@@ -38,7 +41,14 @@ class DigitNetImpl : public torch::nn::Module {
 };
 TORCH_MODULE(DigitNet);
 
-/// He's initialisation of convolutions and FC, biases 0, from torch's default generator.
-void initialize(DigitNetImpl& net);
+/// He's initialisation of convolutions and FC, biases 0, from torch's default generator. It is meant
+/// for inputs of unit deviation, and an average over many places deviates far less: FC's weights
+/// are divided by the deviation of its features over `first_batch`.
+void initialize(DigitNet& net, const torch::Tensor& first_batch);
+
+/// Replaces the running statistics of all layers by the equal average over batches of `next`, seen
+/// with the weights the net has now.
+void refresh_statistics(DigitNet& net, int64_t batches,
+                        const std::function<torch::Tensor()>& next);
 
 }  // namespace orthobatch

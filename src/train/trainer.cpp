@@ -35,6 +35,8 @@ TrainConfig seeded(const TrainConfig& config) {
   return config;
 }
 
+constexpr int64_t refresh_batch = 500;
+
 }  // namespace
 
 ordered_json describe_data(const DataSet& data) {
@@ -77,7 +79,8 @@ Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder
 }
 
 void Trainer::begin() {
-  initialize(*net_);
+  loader_.start(1, batch_now());
+  initialize(net_, images_tensor(*loader_.next()));
   write_file(folder_.config(), config_text_);
   state_.schedule = schedule_.state();
   save();
@@ -141,11 +144,16 @@ bool Trainer::train_epoch() {
   return true;
 }
 
+/// The images of a batch as the net takes them, channels last; no copy.
+torch::Tensor Trainer::images_tensor(const Batch& batch) const {
+  const int64_t h = data_.train.height, w = data_.train.width, c = data_.train.channels;
+  return torch::from_blob(const_cast<float*>(batch.images.data()), {batch.count(), c, h, w},
+                          {h * w * c, 1, w * c, c}, torch::kFloat);
+}
+
 void Trainer::train_step(const Batch& batch) {
-  const ImageSet& set = data_.train;
-  const int64_t n = batch.count(), h = set.height, w = set.width, c = set.channels;
-  const torch::Tensor x = torch::from_blob(const_cast<float*>(batch.images.data()), {n, c, h, w},
-                                           {h * w * c, 1, w * c, c}, torch::kFloat);
+  const torch::Tensor x = images_tensor(batch);
+  const int64_t n = batch.count();
   const torch::Tensor y =
       torch::from_blob(const_cast<int64_t*>(batch.labels.data()), {n}, torch::kLong);
   torch::Tensor logits, loss;
@@ -173,6 +181,7 @@ void Trainer::train_step(const Batch& batch) {
 /// Evaluates, decides and saves. False: stopped.
 bool Trainer::finish_epoch() {
   const auto start = Clock::now();
+  refresh();
   const std::optional<Evaluation> test = evaluate(net_, data_.test, data_.scale, stop_);
   if (!test) return false;
   const double train_loss = state_.loss_sum / static_cast<double>(state_.images);
@@ -198,6 +207,20 @@ bool Trainer::finish_epoch() {
   if (decision.slow)
     progress_.line(fmt::format("  learning slows: {}: {}", decision.action, decision.reason));
   return true;
+}
+
+/// Statistics for the evaluation; see TrainConfig::refresh_images. The images are those the epoch's
+/// order starts with.
+void Trainer::refresh() {
+  const int64_t count = std::min(config_.refresh_images, data_.train.count());
+  if (count < 2) return;
+  const int64_t batch = std::min(refresh_batch, count);
+  BatchLoader plain(data_.train, data_.scale, Augmentation{}, config_.seed, 1);
+  plain.start(state_.epoch + 1, batch);
+  refresh_statistics(net_, count / batch, [&] {
+    const auto made = plain.next();
+    return images_tensor(*made).clone();
+  });
 }
 
 void Trainer::save() {

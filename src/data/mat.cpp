@@ -1,0 +1,239 @@
+#include "data/mat.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "io/file.h"
+
+namespace orthobatch {
+namespace {
+
+enum ElementType : uint32_t { mi_int8 = 1, mi_int32 = 5, mi_uint32 = 6, mi_matrix = 14, mi_compressed = 15 };
+
+struct NumberType {
+  uint32_t code;
+  const char* name;
+  int bytes;
+};
+constexpr NumberType number_types[] = {{1, "int8", 1},   {2, "uint8", 1},  {3, "int16", 2},
+                                       {4, "uint16", 2}, {5, "int32", 4},  {6, "uint32", 4},
+                                       {7, "single", 4}, {9, "double", 8}, {12, "int64", 8},
+                                       {13, "uint64", 8}};
+
+constexpr uint32_t first_numeric_class = 6, last_numeric_class = 15;  // double … uint64
+constexpr uint32_t largest_name = 63, largest_rank = 8;
+constexpr int64_t largest_count = int64_t{1} << 40;
+
+std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
+
+uint32_t word_at(const uint8_t* p) {
+  uint32_t x;
+  std::memcpy(&x, p, sizeof x);
+  return x;
+}
+
+/// An element's head. Small data, up to four bytes, is in the head itself.
+struct Tag {
+  uint32_t type = 0, size = 0;
+  bool small = false;
+  uint8_t data[4] = {};
+};
+
+/// Reads the elements of one variable, or of the file.
+class Elements {
+ public:
+  Elements(Source& source, std::string file) : source_(source), file_(std::move(file)) {}
+
+  void exactly(void* out, size_t n, const std::string& field) {
+    size_t done = 0;
+    while (done < n) {
+      const size_t got = source_.read(static_cast<uint8_t*>(out) + done, n - done);
+      if (got == 0) fail(field, bytes_text(n), bytes_text(done) + ", then the end");
+      done += got;
+    }
+  }
+
+  Tag tag(const std::string& field) {
+    uint8_t head[8];
+    exactly(head, sizeof head, field);
+    return decode(head);
+  }
+
+  static Tag decode(const uint8_t* head) {
+    Tag tag;
+    const uint32_t first = word_at(head);
+    tag.small = first >> 16 != 0;
+    tag.type = tag.small ? first & 0xffff : first;
+    tag.size = tag.small ? first >> 16 : word_at(head + 4);
+    if (tag.small) std::memcpy(tag.data, head + 4, 4);
+    return tag;
+  }
+
+  /// The data of a short element, padding taken too.
+  std::vector<uint8_t> content(const std::string& field, uint32_t type, uint32_t least,
+                               uint32_t most) {
+    const Tag t = tag(field);
+    if (t.type != type)
+      fail(field + ": type", std::to_string(type), std::to_string(t.type));
+    if (t.size < least || t.size > most || (t.small && t.size > 4))
+      fail(field + ": size", bytes_text(least) + " to " + bytes_text(most), bytes_text(t.size));
+    std::vector<uint8_t> data(t.size);
+    if (t.small) {
+      std::copy_n(t.data, t.size, data.begin());
+    } else {
+      data.resize((t.size + 7) / 8 * 8);
+      exactly(data.data(), data.size(), field);
+      data.resize(t.size);
+    }
+    return data;
+  }
+
+  void skip(uint64_t n, const std::string& field) {
+    std::vector<uint8_t> piece(static_cast<size_t>(std::min<uint64_t>(n, 1 << 18)));
+    while (n > 0) {
+      const auto now = static_cast<size_t>(std::min<uint64_t>(n, piece.size()));
+      exactly(piece.data(), now, field);
+      n -= now;
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& field, const std::string& expected,
+                         const std::string& found) const {
+    throw FileError(file_, field, expected, found);
+  }
+
+ private:
+  Source& source_;
+  std::string file_;
+};
+
+void read_header(Elements& file) {
+  uint8_t header[128];
+  file.exactly(header, sizeof header, "header");
+  const std::string text(reinterpret_cast<const char*>(header), 19);
+  if (text.rfind("MATLAB 7.3", 0) == 0)
+    file.fail("header", "MAT version 5", "version 7.3 (HDF5); save it with -v7");
+  if (std::memcmp(header + 126, "IM", 2) != 0)
+    file.fail("header", "'IM' at byte 126 (MAT version 5, little-endian)", "others");
+  if (header[124] != 0 || header[125] != 1)
+    file.fail("header: version", "0x0100",
+              std::to_string(header[125]) + "." + std::to_string(header[124]));
+}
+
+/// The variable's description; false for what is no numeric array.
+bool read_description(Elements& elements, MatVariable& v, Tag& data) {
+  const auto flags = elements.content("array flags", mi_uint32, 8, 8);
+  const uint32_t array_class = flags[0];
+  if (array_class < first_numeric_class || array_class > last_numeric_class) return false;
+  if (flags[1] & 0x08) elements.fail("array flags", "real numbers", "complex ones");
+  const auto sizes = elements.content("dimensions", mi_int32, 8, 4 * largest_rank);
+  v.count = 1;
+  for (size_t i = 0; i + 4 <= sizes.size(); i += 4) {
+    const auto size = static_cast<int32_t>(word_at(sizes.data() + i));
+    v.dimensions.push_back(size);
+    if (size < 0 || (size > 0 && v.count > largest_count / size))
+      elements.fail("dimension " + std::to_string(i / 4 + 1), "0 or more, less in all",
+                    std::to_string(size));
+    v.count *= size;
+  }
+  const auto name = elements.content("name", mi_int8, 0, largest_name);
+  v.name.assign(name.begin(), name.end());
+  data = elements.tag(v.name + ": data");
+  for (const NumberType& t : number_types)
+    if (t.code == data.type) v.type = t.name, v.bytes_each = t.bytes;
+  if (v.bytes_each == 0)
+    elements.fail(v.name + ": data type", "a numeric one", std::to_string(data.type));
+  if (static_cast<int64_t>(data.size) != v.count * v.bytes_each)
+    elements.fail(v.name + ": data", bytes_text(v.count * v.bytes_each) + " for " + v.shape_text(),
+                  bytes_text(data.size));
+  return true;
+}
+
+}  // namespace
+
+std::string MatVariable::shape_text() const {
+  std::string out;
+  for (const int64_t d : dimensions) out += (out.empty() ? "" : "x") + std::to_string(d);
+  return out + " " + type;
+}
+
+std::vector<double> MatVariable::values() const {
+  std::vector<double> out;
+  std::vector<uint8_t> piece;
+  for (int64_t done = 0; done < count;) {
+    const int64_t n = std::min<int64_t>(count - done, 1 << 16);
+    piece.resize(static_cast<size_t>(n * bytes_each));
+    read(piece.data(), n);
+    const auto convert = [&](auto zero) {
+      for (int64_t i = 0; i < n; ++i) {
+        std::memcpy(&zero, piece.data() + i * bytes_each, sizeof zero);
+        out.push_back(static_cast<double>(zero));
+      }
+    };
+    if (type == "int8") convert(int8_t{});
+    else if (type == "uint8") convert(uint8_t{});
+    else if (type == "int16") convert(int16_t{});
+    else if (type == "uint16") convert(uint16_t{});
+    else if (type == "int32") convert(int32_t{});
+    else if (type == "uint32") convert(uint32_t{});
+    else if (type == "int64") convert(int64_t{});
+    else if (type == "uint64") convert(uint64_t{});
+    else if (type == "single") convert(float{});
+    else convert(double{});
+    done += n;
+  }
+  return out;
+}
+
+void read_mat(Source& source, const std::string& file,
+              const std::function<void(MatVariable&)>& visit) {
+  Elements top(source, file);
+  read_header(top);
+  for (int number = 1;; ++number) {
+    uint8_t head[8];
+    const size_t got = source.read(head, sizeof head);
+    if (got == 0) return;
+    const std::string field = "element " + std::to_string(number);
+    if (got < sizeof head) top.fail(field, "a head of 8 bytes", bytes_text(got));
+    Tag tag = Elements::decode(head);
+    if (tag.small || (tag.type != mi_matrix && tag.type != mi_compressed))
+      top.fail(field + ": type", "14 (matrix) or 15 (compressed)", std::to_string(tag.type));
+
+    SliceSource slice(source, tag.size);
+    InflateSource inflated(slice, file);
+    Source& inner = tag.type == mi_compressed ? static_cast<Source&>(inflated) : slice;
+    Elements elements(inner, file);
+    if (tag.type == mi_compressed) {
+      const Tag matrix = elements.tag(field);
+      if (matrix.type != mi_matrix)
+        top.fail(field + ": compressed type", "14 (matrix)", std::to_string(matrix.type));
+    }
+    MatVariable variable;
+    Tag data;
+    if (read_description(elements, variable, data)) {
+      uint64_t left = data.size;
+      uint32_t used = 0;
+      variable.read_ = [&](void* out, size_t n) {
+        if (n > left) top.fail(variable.name + ": data", bytes_text(n), bytes_text(left) + " left");
+        if (data.small) {
+          if (used + n > 4) top.fail(variable.name + ": data", "at most 4 bytes", bytes_text(used + n));
+          std::memcpy(out, data.data + used, n);
+          used += static_cast<uint32_t>(n);
+        } else {
+          elements.exactly(out, n, variable.name + ": data");
+        }
+        left -= n;
+      };
+      visit(variable);
+      if (!data.small) elements.skip(left, variable.name + ": data");
+    }
+    // The rest: padding, other variables' parts, and the checksum at a stream's end.
+    std::vector<uint8_t> rest(1 << 16);
+    while (inner.read(rest.data(), rest.size()) > 0) {
+    }
+    while (slice.read(rest.data(), rest.size()) > 0) {
+    }
+  }
+}
+
+}  // namespace orthobatch

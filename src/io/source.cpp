@@ -1,0 +1,69 @@
+#include "io/source.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "io/file.h"
+
+namespace orthobatch {
+
+size_t MemorySource::read(void* out, size_t n) {
+  n = std::min(n, left_);
+  if (n > 0) std::memcpy(out, next_, n);
+  next_ += n;
+  left_ -= n;
+  return n;
+}
+
+FileSource::FileSource(const std::string& path)
+    : path_(path), file_(std::fopen(path.c_str(), "rb")) {
+  if (!file_) throw FileError(path, std::string("cannot open: ") + std::strerror(errno));
+}
+
+FileSource::~FileSource() { std::fclose(file_); }
+
+size_t FileSource::read(void* out, size_t n) {
+  const size_t got = std::fread(out, 1, n, file_);
+  if (got < n && std::ferror(file_))
+    throw FileError(path_, std::string("cannot read: ") + std::strerror(errno));
+  return got;
+}
+
+size_t SliceSource::read(void* out, size_t n) {
+  const size_t got = inner_.read(out, static_cast<size_t>(std::min<uint64_t>(n, left_)));
+  left_ -= got;
+  return got;
+}
+
+InflateSource::InflateSource(Source& compressed, std::string name)
+    : compressed_(compressed), name_(std::move(name)), input_(size_t{1} << 18) {
+  if (inflateInit(&stream_) != Z_OK) throw FileError(name_, "zlib cannot start");
+}
+
+InflateSource::~InflateSource() { inflateEnd(&stream_); }
+
+size_t InflateSource::read(void* out, size_t n) {
+  n = std::min<size_t>(n, size_t{1} << 30);  // zlib counts in 32 bits
+  stream_.next_out = static_cast<Bytef*>(out);
+  stream_.avail_out = static_cast<uInt>(n);
+  while (stream_.avail_out > 0 && !ended_) {
+    if (stream_.avail_in == 0) {
+      stream_.next_in = input_.data();
+      stream_.avail_in = static_cast<uInt>(compressed_.read(input_.data(), input_.size()));
+      if (stream_.avail_in == 0)
+        throw FileError(name_, "compressed data", "a complete zlib stream",
+                        "one cut off after " + std::to_string(stream_.total_out) + " bytes");
+    }
+    const int status = inflate(&stream_, Z_NO_FLUSH);
+    if (status == Z_STREAM_END)
+      ended_ = true;
+    else if (status != Z_OK)
+      throw FileError(name_, "compressed data", "an intact zlib stream",
+                      std::string(stream_.msg ? stream_.msg : "damage") + " after " +
+                          std::to_string(stream_.total_out) + " bytes");
+  }
+  return n - stream_.avail_out;
+}
+
+}  // namespace orthobatch
