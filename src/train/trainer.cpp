@@ -36,6 +36,7 @@ TrainConfig seeded(const TrainConfig& config) {
 }
 
 constexpr int64_t refresh_batch = 500;
+constexpr double largest_weight = 1e6;  // of a net that still trains
 
 }  // namespace
 
@@ -160,9 +161,9 @@ void Trainer::train_step(const Batch& batch) {
   try {
     logits = net_(x);
   } catch (const c10::Error& error) {
-    // A layer refuses NaN and Inf. With weights that are finite the fault is another's.
+    // A layer refuses what overflows. With weights of an ordinary size the fault is another's.
     for (const torch::Tensor& p : net_->parameters())
-      if (!torch::isfinite(p).all().item<bool>()) diverge(error.what_without_backtrace());
+      if (!(p.abs().max().item<double>() < largest_weight)) diverge(error.what_without_backtrace());
     throw;
   }
   loss = torch::nn::functional::cross_entropy(logits, y);

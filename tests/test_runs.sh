@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Runs as their user treats them: killed, stopped, resumed, on a full disk, on bad data.
+# usage: test_runs.sh PROGRAM
+set -u
+program=$1
+work=$(mktemp -d)
+trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+fail() {
+  printf 'FAILED: %s\n' "$*"
+  failures=$((failures + 1))
+}
+
+# expect CODE PATTERN ARGUMENTS…: exit code, and an extended regular expression in the output
+expect() {
+  local code=$1 pattern=$2 output status
+  shift 2
+  output=$("$program" "$@" 2>&1)
+  status=$?
+  { [ "$status" -eq "$code" ] && grep -qE -- "$pattern" <<<"$output"; } ||
+    fail "orthobatch $*: expected exit $code and /$pattern/, got exit $status and: $output"
+}
+
+# metrics RUN: without what depends on the clock
+metrics() { sed 's/,"time":.*//' "$1/metrics.jsonl"; }
+same() { [ "$(metrics "$1")" = "$(metrics "$2")" ] && [ -n "$(metrics "$1")" ]; }
+
+settings="--data synthetic --layer ZCA(1e-5,1e12) --subset 2048 --threads 1"
+cat > config.json <<'EOF'
+{"blocks": [{"channels": 8}, {"fov": 4, "stride": 2, "channels": 16}], "epochs": 3,
+ "checkpoint_minutes": 0.005}
+EOF
+train() { "$program" train --config config.json $settings "$@"; }
+# start ARGUMENTS…: in the background; its own process id is in $pid
+start() {
+  (exec "$program" train "$@") &
+  pid=$!
+}
+
+# --- one whole run, and what it leaves -----------------------------------------------------------
+train --out whole >out 2>err || fail "a plain run: $(cat err)"
+grep -qE '^epoch 3/3: test error' err || fail "no line for an epoch: $(cat err)"
+grep -q $'\r' err && fail 'a progress bar in a file'
+for file in config.json metrics.jsonl last.pt best.pt; do
+  [ -s "whole/$file" ] || fail "no $file"
+done
+ls whole/events.out.tfevents.* >/dev/null || fail 'no event file'
+[ "$(wc -l < whole/metrics.jsonl)" -eq 3 ] || fail 'metrics.jsonl: not three lines'
+train --out whole 2>&1 | grep -q 'holds a run already' || fail 'a run written over another'
+train --out quiet --quiet >out 2>&1 || fail 'a quiet run'
+[ -s out ] && fail "--quiet says: $(cat out)"
+same whole quiet || fail 'the same seed gave another run'
+
+# --- killed at ten moments -----------------------------------------------------------------------
+RANDOM=7
+train --out long --epochs 8 --quiet || fail 'a longer run'
+start --config config.json $settings --out killed --epochs 8 --quiet
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  sleep "$((1 + RANDOM % 2)).$((RANDOM % 10))$((RANDOM % 10))"
+  kill -9 $pid 2>/dev/null
+  wait $pid 2>/dev/null
+  if [ -e killed/config.json ]; then
+    start --resume killed --quiet
+  else
+    start --config config.json $settings --out killed --epochs 8 --quiet
+  fi
+done
+wait $pid || fail 'the run killed ten times did not end well'
+same long killed || fail 'the run killed ten times differs'
+"$program" train --resume killed --quiet || fail 'a finished run cannot be resumed'
+same long killed || fail 'resuming a finished run changes it'
+
+# --- Ctrl-C --------------------------------------------------------------------------------------
+start --config config.json $settings --out stopped 2>err
+for _ in $(seq 100); do [ -e stopped/last.pt ] && break; sleep 0.1; done
+sleep 0.3
+kill -TERM $pid  # as Ctrl-C; a background process of a script ignores SIGINT itself
+wait $pid
+code=$?
+[ $code -eq 130 ] || fail "Ctrl-C: expected exit 130, got $code: $(cat err)"
+grep -q 'go on with: orthobatch train --resume stopped' err || fail "Ctrl-C: no hint in: $(cat err)"
+expect 0 'going on after epoch' train --resume stopped
+same whole stopped || fail 'the stopped run differs'
+
+# --- damaged checkpoints -------------------------------------------------------------------------
+cp -r whole damaged
+head -c 5000 whole/last.pt > damaged/last.pt
+expect 0 'damaged.*|going on from damaged/previous.pt' train --resume damaged
+same whole damaged || fail 'the run from previous.pt differs'
+head -c 5000 whole/last.pt | tee damaged/last.pt > damaged/previous.pt
+expect 1 'last.pt|previous.pt: checkpoint: expected' train --resume damaged
+expect 1 'bad.pt: cannot open' eval bad.pt
+echo text > bad.pt
+expect 1 'bad.pt: checkpoint: expected' eval bad.pt
+expect 1 'nowhere/config.json: file: expected' train --resume nowhere
+
+# --- a disk that fills ---------------------------------------------------------------------------
+mkdir small
+if mount -t tmpfs -o size=400k tmpfs small 2>/dev/null; then
+  train --out small/run --epochs 1 --quiet || fail 'a run on a small disk'
+  before=$(md5sum < small/run/last.pt)
+  head -c 400k /dev/zero > small/filler 2>/dev/null
+  truncate -s -16k small/filler  # room for config.json, not for a checkpoint
+  output=$("$program" train --resume small/run --epochs 3 2>&1)
+  [ $? -eq 1 ] || fail "a full disk: $output"
+  grep -q 'No space left.*intact' <<<"$output" || fail "a full disk: $output"
+  [ "$(md5sum < small/run/last.pt)" = "$before" ] || fail 'a full disk cost the checkpoint'
+  rm small/filler
+  expect 0 'best epoch' train --resume small/run --epochs 3
+  same whole small/run || fail 'the run on the disk that was full differs'
+else
+  echo 'runs: not allowed to mount a small disk, that part was not run'
+fi
+
+# --- eval ----------------------------------------------------------------------------------------
+expect 0 'test error [0-9.]+ % \([0-9]+ of 2000\)' eval whole
+[ -s whole/confusion.png ] || fail 'no confusion.png'
+error=$(sed -n 's/.*"test_error_percent":\([0-9.]*\).*/\1/p' whole/metrics.jsonl | sort -g | head -1)
+expect 0 "test error $(printf %.2f "$error") %" eval whole/best.pt
+expect 1 'mnist/train-images-idx3-ubyte: file: expected' eval whole --data mnist --data-dir nowhere
+
+# --- bad settings --------------------------------------------------------------------------------
+expect 2 "did you mean '--layer'" train --leyer BN
+expect 2 "did you mean 'ZCA'" train --data synthetic --layer ZCB
+expect 1 "did you mean 'mnist'" train --data mnits
+expect 1 'expected 1, or 3' train --data synthetic --layer BN --layer BN
+expect 2 'excludes' train --resume whole --layer BN
+expect 1 'epochs: expected 1 to' train --data synthetic --epochs 0
+echo '{"epoks": 3}' > bad.json
+expect 1 "bad.json: no setting 'epoks'.*did you mean 'epochs'" train --config bad.json
+expect 1 'batch' train --data synthetic --subset 100 --batch 1
+
+# --- data ----------------------------------------------------------------------------------------
+expect 0 'all +10000 +2000' data show synthetic --picture sheet.png
+[ -s sheet.png ] || fail 'no contact sheet'
+expect 0 'train_32x32.mat.*e26dedcc434d2e4c54c9b2d4a06d8373' data get svhn --data-dir d
+expect 1 'train_32x32.mat +- +missing' data verify svhn --data-dir d
+expect 1 'data get mnist' data verify mnist --data-dir d
+expect 2 'cifar' data verify cifar
+mkdir -p files
+for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+  printf '\0\0\10\1\0\0\0\2\1' > "files/$name-ubyte"
+done
+expect 1 'train-images-idx3-ubyte: data: expected 2 bytes.*found 1 bytes' data get mnist --from files --data-dir d
+[ -e d/mnist/train-images-idx3-ubyte ] && fail 'a bad file was installed'
+
+[ "$failures" -eq 0 ] && echo 'runs: all as expected'
+exit "$failures"

@@ -1,0 +1,173 @@
+// The paper's rules, and configs good and bad.
+
+#include <gtest/gtest.h>
+
+#include "train/config.h"
+
+namespace orthobatch {
+namespace {
+
+ScheduleRules rules_of(const std::string& data) { return paper_config(data, "BN").schedule; }
+
+TEST(Schedule, MnistColumn) {
+  Schedule s(rules_of("mnist"));
+  EXPECT_EQ(s.now().batch, 256);
+  EXPECT_EQ(s.now().learning_rate, 0.125);
+  EXPECT_EQ(s.now().momentum, 0.9);
+  EXPECT_FALSE(s.finish_epoch(1.0).slow);
+  EXPECT_FALSE(s.finish_epoch(0.9).slow);
+  double rate = 0.125;
+  for (const int64_t batch : {512, 1024, 2048}) {
+    EXPECT_TRUE(s.finish_epoch(0.89).slow);  // 1.1 % below 0.9, less than 5 %
+    rate *= 0.75;
+    EXPECT_EQ(s.now().batch, batch);
+    EXPECT_DOUBLE_EQ(s.now().learning_rate, rate);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(s.finish_epoch(0.89).slow);
+    rate *= 0.5;
+    EXPECT_EQ(s.now().batch, 2048);
+    EXPECT_DOUBLE_EQ(s.now().learning_rate, rate);
+    EXPECT_EQ(s.now().momentum, 0.9);
+  }
+}
+
+TEST(Schedule, SvhnColumn) {
+  Schedule s(rules_of("svhn"));
+  s.finish_epoch(1.0);
+  for (const int64_t batch : {512, 1024}) {
+    EXPECT_TRUE(s.finish_epoch(1.0).slow);
+    EXPECT_EQ(s.now().batch, batch);
+    EXPECT_EQ(s.now().learning_rate, 0.125);
+    EXPECT_EQ(s.now().momentum, 0.9);
+  }
+  const Decision d = s.finish_epoch(1.0);
+  EXPECT_EQ(s.now().learning_rate, 0.0625);
+  EXPECT_EQ(s.now().momentum, 0.5);
+  EXPECT_EQ(d.action, "learning rate 0.125 -> 0.0625, momentum 0.9 -> 0.5");
+  s.finish_epoch(1.0);
+  EXPECT_EQ(s.now().learning_rate, 0.03125);
+  EXPECT_EQ(s.now().batch, 1024);
+}
+
+TEST(Schedule, SaysWhy) {
+  Schedule s(rules_of("mnist"));
+  s.finish_epoch(0.5);
+  const Decision enough = s.finish_epoch(0.4);
+  EXPECT_EQ(enough.action, "none");
+  EXPECT_EQ(enough.reason, "training loss 0.4 is 20.00 % below 0.5, not less than 5 %");
+  const Decision slow = s.finish_epoch(0.42);
+  EXPECT_EQ(slow.reason, "training loss 0.42 is 5.00 % above 0.4, less than 5 %");
+  EXPECT_EQ(slow.action, "batch 256 -> 512, learning rate 0.125 -> 0.09375");
+}
+
+TEST(Schedule, PatienceCountsEpochsInARow) {
+  ScheduleRules rules = rules_of("mnist");
+  rules.slow_epochs = 2;
+  Schedule s(rules);
+  s.finish_epoch(1.0);
+  EXPECT_FALSE(s.finish_epoch(1.0).slow);
+  EXPECT_FALSE(s.finish_epoch(0.5).slow);  // improved: counted anew
+  EXPECT_FALSE(s.finish_epoch(0.5).slow);
+  EXPECT_TRUE(s.finish_epoch(0.5).slow);
+}
+
+TEST(Schedule, AlphaGrowsToItsEnd) {
+  Schedule s(rules_of("mnist"));
+  double before = 0;
+  for (int epoch = 0; epoch < 100; ++epoch) {
+    EXPECT_GE(s.now().alpha, before);
+    before = s.now().alpha;
+    s.finish_epoch(1.0 / (epoch + 1));
+  }
+  EXPECT_EQ(before, 0.98);
+  EXPECT_EQ(Schedule(rules_of("mnist")).now().alpha, 0.9);
+}
+
+TEST(Schedule, RestoredGoesOnAsItWas) {
+  Schedule a(rules_of("svhn"));
+  for (const double loss : {1.0, 0.8, 0.79, 0.7, 0.69}) a.finish_epoch(loss);
+  Schedule b(rules_of("svhn"));
+  b.restore(a.state());
+  for (const double loss : {0.68, 0.5, 0.49}) {
+    EXPECT_EQ(a.finish_epoch(loss).action, b.finish_epoch(loss).action);
+    EXPECT_EQ(a.now().learning_rate, b.now().learning_rate);
+    EXPECT_EQ(a.now().alpha, b.now().alpha);
+  }
+}
+
+TEST(Schedule, LearningRateStopsAtItsLeast) {
+  ScheduleRules rules = rules_of("mnist");
+  rules.min_learning_rate = 0.01;
+  Schedule s(rules);
+  for (int i = 0; i < 40; ++i) s.finish_epoch(1.0);
+  EXPECT_EQ(s.now().learning_rate, 0.01);
+  EXPECT_NE(s.finish_epoch(1.0).action.find("none"), std::string::npos);
+}
+
+// --- configs -------------------------------------------------------------------------------------
+
+std::string complaint(const char* text) {
+  try {
+    TrainConfig config = config_from_json(parse_json(text, "my.json"), "my.json");
+    config.threads = 1;
+    check_config(config);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Config, RoundTrip) {
+  TrainConfig config = paper_config("svhn", "ZCA(1e-5,1e12)");
+  config.threads = 2;
+  config.blocks[1].layer = "BN->W";
+  config.schedule.slow_improvement = 0.123;
+  config.seed = 12345678901234;
+  check_config(config);
+  const nlohmann::json first = to_json(config);
+  EXPECT_EQ(first, nlohmann::json(to_json(config_from_json(first, "c"))));
+  EXPECT_EQ(first.at("blocks").at(1).at("layer"), "BN->W");
+}
+
+TEST(Config, NetsOfThePaper) {
+  const TrainConfig mnist = paper_config("mnist", "BN"), svhn = paper_config("svhn", "BN");
+  const int64_t expected[2][3][3] = {{{3, 1, 16}, {4, 2, 64}, {3, 1, 128}},
+                                     {{3, 1, 32}, {4, 2, 64}, {3, 1, 128}}};
+  for (int i = 0; i < 3; ++i) {
+    const BlockConfig m = mnist.blocks[i], s = svhn.blocks[i];
+    EXPECT_EQ((std::vector<int64_t>{m.fov, m.stride, m.channels}),
+              std::vector<int64_t>(expected[0][i], expected[0][i] + 3));
+    EXPECT_EQ((std::vector<int64_t>{s.fov, s.stride, s.channels}),
+              std::vector<int64_t>(expected[1][i], expected[1][i] + 3));
+  }
+  EXPECT_EQ(mnist.augment.rotation, 20);
+  EXPECT_EQ(svhn.augment.rotation, 0);
+  EXPECT_EQ(svhn.augment.zoom_in, 2);
+  EXPECT_EQ(svhn.augment.zoom_out, 0);
+}
+
+TEST(Config, AnErrorNamesThePlace) {
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  EXPECT_EQ(complaint("{}"), "");
+  has(complaint("{\"epochs\": 3,\n \"layer\" \"BN\"}"), "my.json: line 2, column 13: not JSON");
+  has(complaint("{\"epoks\": 3}"), "no setting 'epoks'");
+  has(complaint("{\"epoks\": 3}"), "did you mean 'epochs'");
+  has(complaint("{\"schedule\": {\"lerning_rate\": 3}}"), "my.json: schedule: no setting");
+  has(complaint("{\"schedule\": {\"learning_rate\": \"fast\"}}"), "learning_rate: expected a number");
+  has(complaint("{\"schedule\": {\"learning_rate\": -1}}"), "learning_rate: expected");
+  has(complaint("{\"blocks\": [{\"channels\": 8, \"fov\": 2.5}]}"), "blocks[0]: fov: expected an integer");
+  has(complaint("{\"blocks\": [{\"fov\": 3}]}"), "blocks[0]: channels: expected 1 to 65536, found 0");
+  has(complaint("{\"blocks\": []}"), "blocks");
+  has(complaint("{\"data\": \"cifar\"}"), "expected mnist, svhn, svhn-train or synthetic");
+  has(complaint("{\"layer\": \"ZCB\"}"), "did you mean 'ZCA'");
+  has(complaint("{\"epochs\": 0}"), "epochs");
+  has(complaint("{\"augment\": {\"zoom_out\": 20}}"), "zoom_out: expected 0 to 14 pixels, found 20");
+  has(complaint("[1]"), "expected an object");
+  has(complaint(""), "line 1");
+}
+
+}  // namespace
+}  // namespace orthobatch

@@ -1,0 +1,311 @@
+// Runs: the same twice, the same after a stop at any step, and checkpoints that are refused.
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "data/synthetic.h"
+#include "io/checksum.h"
+#include "io/file.h"
+#include "io/temporary_folder.h"
+#include "train/trainer.h"
+
+namespace orthobatch {
+namespace {
+
+const DataSet& small_data() {
+  static const DataSet data = [] {
+    DataSet d = load_data("synthetic", "", 640);
+    d.test.keep_first(200);
+    return d;
+  }();
+  return data;
+}
+
+TrainConfig small_config(const std::string& layer = "ZCA(1e-5,1e12)") {
+  TrainConfig config = paper_config("synthetic", layer);
+  config.blocks = {{3, 1, 6, layer}, {4, 2, 8, layer}};
+  config.schedule.batch = 64;
+  config.schedule.max_batch = 128;
+  config.schedule.slow_improvement = 0.5;  // so that decisions are taken
+  config.refresh_images = 200;
+  config.epochs = 4;
+  config.threads = 1;
+  check_config(config);
+  return config;
+}
+
+/// metrics.jsonl without what depends on the clock.
+std::vector<nlohmann::json> metrics_of(const std::string& run) {
+  std::ifstream file(run + "/metrics.jsonl");
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(nlohmann::json::parse(line));
+    lines.back().erase("time");
+  }
+  return lines;
+}
+
+std::vector<torch::Tensor> weights_of(const std::string& checkpoint, const TrainConfig& config) {
+  DigitNet net(1, config.blocks);
+  load_checkpoint(checkpoint, net, nullptr);
+  std::vector<torch::Tensor> out = net->parameters();
+  for (const torch::Tensor& t : net->buffers()) out.push_back(t);
+  return out;
+}
+
+void expect_same_run(const std::string& a, const std::string& b, const TrainConfig& config) {
+  EXPECT_EQ(metrics_of(a), metrics_of(b));
+  for (const char* name : {"/last.pt", "/best.pt"}) {
+    const auto left = weights_of(a + name, config), right = weights_of(b + name, config);
+    ASSERT_EQ(left.size(), right.size());
+    for (size_t i = 0; i < left.size(); ++i) EXPECT_TRUE(left[i].equal(right[i])) << name << i;
+  }
+}
+
+struct Session {
+  RunFolder folder;
+  Progress progress{Progress::Style::quiet};
+  std::atomic<bool> stop{false};
+  Trainer trainer;
+
+  Session(const std::string& path, const TrainConfig& config)
+      : folder(path), trainer(config, small_data(), folder, progress, stop) {}
+};
+
+void whole_run(const std::string& path, const TrainConfig& config) {
+  Session session(path, config);
+  session.trainer.begin();
+  ASSERT_EQ(session.trainer.run(), Trainer::Outcome::finished);
+}
+
+TEST(Trainer, LearnsAndRecords) {
+  const TemporaryFolder folder;
+  const TrainConfig config = small_config();
+  whole_run(folder.path("a"), config);
+  const auto metrics = metrics_of(folder.path("a"));
+  ASSERT_EQ(metrics.size(), 4u);
+  EXPECT_LT(metrics[3].at("train_loss"), metrics[0].at("train_loss"));
+  EXPECT_LT(metrics[3].at("test_error_percent"), 75.0);  // 90 is chance
+  EXPECT_EQ(metrics[0].at("images"), 640);
+  EXPECT_EQ(metrics[0].at("layers").size(), 2u);
+  EXPECT_EQ(metrics[0].at("layers")[0].at("name"), "block1.norm");
+  EXPECT_GE(metrics[0].at("layers")[0].at("condition_number"), 1.0);
+  EXPECT_TRUE(metrics[1].at("decision").at("slow").get<bool>());
+  EXPECT_EQ(metrics[2].at("batch"), 128);
+  EXPECT_GT(metrics[1].at("alpha"), metrics[0].at("alpha"));
+  const auto json = nlohmann::json::parse(std::ifstream(folder.path("a/config.json")));
+  for (const char* key : {"version", "seed", "threads", "schedule", "blocks", "found"})
+    EXPECT_TRUE(json.contains(key)) << key;
+}
+
+TEST(Trainer, TheSameSeedGivesTheSameRun) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config("ZCAE(1e-7,1e12)");
+  config.epochs = 2;
+  whole_run(folder.path("a"), config);
+  config.augment_threads = 2;
+  whole_run(folder.path("b"), config);
+  expect_same_run(folder.path("a"), folder.path("b"), config);
+  config.seed = 2;
+  whole_run(folder.path("c"), config);
+  EXPECT_NE(metrics_of(folder.path("a")), metrics_of(folder.path("c")));
+}
+
+TEST(Trainer, StoppedAnywhereItGoesOnAsIfNot) {
+  const TemporaryFolder folder;
+  const TrainConfig config = small_config("LDL(1e-5)->W->Gamma");
+  whole_run(folder.path("whole"), config);
+  const std::string path = folder.path("stopped");
+  int sessions = 0;
+  for (bool finished = false; !finished; ++sessions) {
+    ASSERT_LT(sessions, 200);
+    Session session(path, config);
+    if (sessions == 0)
+      session.trainer.begin();
+    else
+      session.trainer.resume(session.folder.last());
+    // Stops after some milliseconds, another time in each session: in a step or an evaluation.
+    std::thread stopper([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3 + 17 * sessions % 90));
+      session.stop = true;
+    });
+    finished = session.trainer.run() == Trainer::Outcome::finished;
+    stopper.join();
+  }
+  EXPECT_GT(sessions, 2);
+  expect_same_run(folder.path("whole"), path, config);
+}
+
+TEST(Trainer, RefusesDamagedAndForeignCheckpoints) {
+  const TemporaryFolder folder;
+  const TrainConfig config = small_config();
+  whole_run(folder.path("a"), config);
+  const Bytes good = read_file(folder.path("a/last.pt"));
+  const std::string bad = folder.path("bad.pt");
+  const auto refusal = [&](const Bytes& bytes) -> std::string {
+    write_file(bad, bytes.data(), bytes.size());
+    try {
+      read_checkpoint_header(bad);
+      DigitNet net(1, config.blocks);
+      load_checkpoint(bad, net, nullptr);
+    } catch (const FileError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(good), "");
+  for (const size_t keep : {size_t{0}, size_t{100}, good.size() / 2, good.size() - 1})
+    EXPECT_NE(refusal(Bytes(good.begin(), good.begin() + keep)).find("damaged"), std::string::npos)
+        << keep;
+  for (size_t at = 0; at < good.size(); at += 1 + good.size() / 400) {
+    Bytes flipped = good;
+    flipped[at] ^= 0x10;
+    EXPECT_NE(refusal(flipped).find("damaged"), std::string::npos) << at;
+  }
+  // The seal is invisible to other readers of the archive.
+  torch::serialize::InputArchive archive;
+  archive.load_from(folder.path("a/last.pt"));
+  c10::IValue format;
+  archive.read("format", format);
+  EXPECT_EQ(format.toStringRef(), "orthobatch checkpoint 1");
+  // Of another program, and of another net.
+  torch::save(torch::ones({3}), bad);
+  EXPECT_THROW(read_checkpoint_header(bad), FileError);
+  TrainConfig wider = config;
+  wider.blocks[1].channels = 9;
+  DigitNet other(1, wider.blocks);
+  EXPECT_THROW(load_checkpoint(folder.path("a/last.pt"), other, nullptr), FileError);
+}
+
+TEST(Trainer, KeepsThePreviousCheckpoint) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  whole_run(folder.path("a"), config);
+  EXPECT_EQ(read_checkpoint_header(folder.path("a/last.pt")).state.epoch, 4);
+  EXPECT_EQ(read_checkpoint_header(folder.path("a/previous.pt")).state.epoch, 3);
+  const auto best = read_checkpoint_header(folder.path("a/best.pt")).state;
+  EXPECT_EQ(best.epoch, best.best.epoch);
+  // From the previous one the last epoch comes out the same.
+  whole_run(folder.path("b"), config);
+  write_file(folder.path("b/last.pt"), "not a checkpoint");
+  Session session(folder.path("b"), config);
+  EXPECT_THROW(session.trainer.resume(session.folder.last()), FileError);
+  session.trainer.resume(session.folder.previous());
+  EXPECT_EQ(session.trainer.run(), Trainer::Outcome::finished);
+  expect_same_run(folder.path("a"), folder.path("b"), config);
+}
+
+TEST(Trainer, OneProcessAFolder) {
+  const TemporaryFolder folder;
+  const RunFolder first(folder.path("a"));
+  EXPECT_THROW(RunFolder(folder.path("a")), FileError);
+}
+
+TEST(Trainer, RefusesOtherData) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config();
+  config.epochs = 1;
+  whole_run(folder.path("a"), config);
+  DataSet other = small_data();
+  other.train.keep_first(600);
+  Progress progress(Progress::Style::quiet);
+  const std::atomic<bool> stop{false};
+  const RunFolder run(folder.path("a"));
+  Trainer trainer(config, other, run, progress, stop);
+  try {
+    trainer.resume(run.last());
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("expected"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Trainer, ADivergedRunSaysSo) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config("BN");
+  config.schedule.learning_rate = 1e30;
+  Session session(folder.path("a"), config);
+  session.trainer.begin();
+  EXPECT_THROW(session.trainer.run(), Diverged);
+  const auto metrics = metrics_of(folder.path("a"));
+  ASSERT_EQ(metrics.size(), 1u);
+  EXPECT_TRUE(metrics[0].contains("diverged"));
+  EXPECT_FALSE(metrics[0].contains("test_error_percent"));
+}
+
+TEST(Net, HasThePapersShapes) {
+  const TrainConfig config = paper_config("svhn", "ZCA(1e-5,1e12)");
+  DigitNet net(3, config.blocks);
+  const auto x = torch::randn({4, 3, 32, 32});
+  EXPECT_EQ(net(x).sizes(), (std::vector<int64_t>{4, 10}));
+  const auto one = net->blocks[0](x);
+  EXPECT_EQ(one.sizes(), (std::vector<int64_t>{4, 32, 32, 32}));
+  EXPECT_EQ(net->blocks[1](one).sizes(), (std::vector<int64_t>{4, 64, 16, 16}));
+  initialize(net, x);
+  const double deviation = net->blocks[2]->conv->weight.std().item<double>();
+  EXPECT_NEAR(deviation, std::sqrt(2.0 / (64 * 9)), 0.002);
+  EXPECT_NEAR(net(x).var(0, false).mean().sqrt().item<double>(), 0.5, 1e-4);
+  EXPECT_EQ(net->blocks[0]->norm->num_batches_tracked.item<int64_t>(), 1);
+}
+
+TEST(Net, RefreshedStatisticsAreThoseOfTheData) {
+  const TrainConfig config = small_config("ZCA(0,inf)");
+  DigitNet net(1, config.blocks);
+  torch::manual_seed(3);
+  const auto x = torch::randn({64, 1, 28, 28});
+  for (int i = 0; i < 3; ++i) net(torch::randn({8, 1, 28, 28}) * 5);  // other statistics
+  refresh_statistics(net, 1, [&] { return x; });
+  net->train();
+  const auto trained = net(x);
+  net->train();
+  refresh_statistics(net, 1, [&] { return x; });
+  net->eval();
+  // Evaluated with statistics of the same data the answers are those of training.
+  EXPECT_LT((net(x) - trained).abs().max().item<double>(), 1e-3);
+}
+
+TEST(Events, AreTfRecordsTensorBoardReads) {
+  const TemporaryFolder folder;
+  std::string path;
+  {
+    EventWriter writer(folder.path(), 0);
+    writer.scalars(7, {{"loss/train", 0.25}, {"loss/test", 0.5}});
+    path = writer.path();
+  }
+  EXPECT_NE(path.find("events.out.tfevents."), std::string::npos);
+  const Bytes bytes = read_file(path);
+  const auto masked = [](const uint8_t* data, size_t size) {
+    const uint32_t crc = crc32c(data, size);
+    return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+  };
+  std::vector<std::string> events;
+  for (size_t at = 0; at < bytes.size();) {
+    uint64_t size;
+    uint32_t head, body;
+    ASSERT_LE(at + 12, bytes.size());
+    std::memcpy(&size, &bytes[at], 8);
+    std::memcpy(&head, &bytes[at + 8], 4);
+    EXPECT_EQ(head, masked(&bytes[at], 8));
+    ASSERT_LE(at + 16 + size, bytes.size());
+    std::memcpy(&body, &bytes[at + 12 + size], 4);
+    EXPECT_EQ(body, masked(&bytes[at + 12], size));
+    events.emplace_back(reinterpret_cast<const char*>(&bytes[at + 12]), size);
+    at += 16 + size;
+  }
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_NE(events[0].find("brain.Event:2"), std::string::npos);
+  // wall_time (field 1, double), step (field 2, varint), summary (field 5).
+  EXPECT_EQ(events[1][0], 0x09);
+  EXPECT_EQ(events[1].substr(9, 3), std::string("\x10\x07\x2a", 3));
+  const float quarter = 0.25f;
+  std::string value("\x0a\x0aloss/train\x15", 13);
+  value.append(reinterpret_cast<const char*>(&quarter), 4);
+  EXPECT_NE(events[1].find(value), std::string::npos);
+}
+
+}  // namespace
+}  // namespace orthobatch
