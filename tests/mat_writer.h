@@ -61,7 +61,8 @@ inline MatBytes mat_file(const std::vector<MatBytes>& variables) {
 /// n images of 32×32×3 and their labels 1 … 10 in turn.
 inline MatBytes svhn_file(uint32_t n, bool compressed) {
   MatBytes pixels(size_t{n} * 3072), labels(n);
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
   for (uint32_t i = 0; i < n; ++i) labels[i] = static_cast<uint8_t>(1 + i % 10);
   MatBytes x = mat_variable("X", {32, 32, 3, n}, pixels), y = mat_variable("y", {n, 1}, labels);
   return compressed ? mat_file({mat_compressed(x), mat_compressed(y)}) : mat_file({x, y});

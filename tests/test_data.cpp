@@ -84,9 +84,7 @@ TEST(Idx, ReadsImagesAndLabels) {
 }
 
 TEST(Idx, RefusesWhatIsWrongByName) {
-  const auto of = [](const Bytes& bytes) {
-    return refusal([&] { parse_idx(bytes, "some.idx"); });
-  };
+  const auto of = [](const Bytes& bytes) { return refusal([&] { parse_idx(bytes, "some.idx"); }); };
   expect_refusal(of({}), {"some.idx", "magic number", "expected 4 bytes", "found 0 bytes"});
   expect_refusal(of({0, 0, 9, 1, 0, 0, 0, 1, 0}), {"magic number", "0x00000901"});
   expect_refusal(of({0, 0, 8, 3, 0, 0}), {"header", "expected 16 bytes", "found 6 bytes"});
@@ -211,7 +209,8 @@ TEST(Mat, RefusesWhatIsWrongByName) {
   bad[126] = 'M', bad[127] = 'I';
   expect_refusal(mat_refusal(bad), {"header", "little-endian"});
   for (const size_t keep : {size_t{130}, size_t{200}, size_t{3000}, plain.size() - 20})
-    expect_refusal(mat_refusal(Bytes(plain.begin(), plain.begin() + keep)), {"some.mat", "expected"});
+    expect_refusal(mat_refusal(Bytes(plain.begin(), plain.begin() + keep)),
+                   {"some.mat", "expected"});
   for (const size_t keep : {packed.size() / 3, packed.size() - 3})
     expect_refusal(mat_refusal(Bytes(packed.begin(), packed.begin() + keep)),
                    {"compressed data", "cut off"});
@@ -238,7 +237,8 @@ TEST(Mat, RefusesVariablesThatAreNotSvhn) {
                  {"y", "expected 2 labels", "found 3"});
   expect_refusal(mat_refusal(mat_file({x, mat_variable("y", {2, 1}, {1, 11})})),
                  {"y(2)", "expected 1 to 10", "found 11"});
-  expect_refusal(mat_refusal(mat_file({x, mat_variable("y", {2, 1}, {0, 1})})), {"y(1)", "found 0"});
+  expect_refusal(mat_refusal(mat_file({x, mat_variable("y", {2, 1}, {0, 1})})),
+                 {"y(1)", "found 0"});
   expect_refusal(mat_refusal(mat_file({mat_variable("X", {32, 32, 3, 2000000}, two), y})),
                  {"X: data", "expected 6144000000 bytes", "found 6144 bytes"});
 }

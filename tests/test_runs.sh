@@ -126,7 +126,7 @@ expect 2 "did you mean '--layer'" train --leyer BN
 expect 2 "did you mean 'ZCA'" train --data synthetic --layer ZCB
 expect 1 "did you mean 'mnist'" train --data mnits
 expect 1 'expected 1, or 3' train --data synthetic --layer BN --layer BN
-expect 2 'excludes' train --resume whole --layer BN
+expect 2 'layer: expected only in a new run' train --resume whole --layer BN
 expect 1 'epochs: expected 1 to' train --data synthetic --epochs 0
 echo '{"epoks": 3}' > bad.json
 expect 1 "bad.json: no setting 'epoks'.*did you mean 'epochs'" train --config bad.json

@@ -31,6 +31,7 @@ TrainConfig small_config(const std::string& layer = "ZCA(1e-5,1e12)") {
   config.schedule.batch = 64;
   config.schedule.max_batch = 128;
   config.schedule.slow_improvement = 0.5;  // so that decisions are taken
+  config.schedule.slow_epochs = 1;
   config.refresh_images = 200;
   config.epochs = 4;
   config.threads = 1;

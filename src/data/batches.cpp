@@ -75,9 +75,8 @@ void BatchLoader::work() {
   Resampler resampler(images_.height, images_.width, images_.channels, scale_);
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    room_.wait(lock, [this] {
-      return stop_ || (claimed_ < steps_ && claimed_ < taken_ + made_ahead);
-    });
+    room_.wait(lock,
+               [this] { return stop_ || (claimed_ < steps_ && claimed_ < taken_ + made_ahead); });
     if (stop_) return;
     const int64_t number = claimed_++;
     ++working_;

@@ -43,8 +43,8 @@ std::string data_folder(const std::string& name, const std::string& directory) {
   const bool mnist = name == "mnist";
   const std::string own = join_path(directory, mnist ? "mnist" : "svhn");
   const std::string probe = mnist ? mnist_files()[0].name : svhn_files()[0].name;
-  const bool here = file_exists(join_path(directory, probe)) ||
-                    file_exists(join_path(directory, probe + ".gz"));
+  const bool here =
+      file_exists(join_path(directory, probe)) || file_exists(join_path(directory, probe + ".gz"));
   return here && !file_exists(own) ? directory : own;
 }
 

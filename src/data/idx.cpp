@@ -25,15 +25,15 @@ std::string hex_text(uint32_t x) {
 }  // namespace
 
 Idx parse_idx(const Bytes& bytes, const std::string& name) {
-  if (bytes.size() < 4)
-    throw FileError(name, "magic number", "4 bytes", bytes_text(bytes.size()));
+  if (bytes.size() < 4) throw FileError(name, "magic number", "4 bytes", bytes_text(bytes.size()));
   const uint32_t magic = big_endian(bytes.data());
   const uint32_t rank = magic & 255;
   if (magic >> 8 != 8 || rank < 1 || rank > 4)
     throw FileError(name, "magic number", "0x00000801 to 0x00000804 (unsigned bytes)",
                     hex_text(magic));
   const size_t header = 4 + 4 * size_t{rank};
-  if (bytes.size() < header) throw FileError(name, "header", bytes_text(header), bytes_text(bytes.size()));
+  if (bytes.size() < header)
+    throw FileError(name, "header", bytes_text(header), bytes_text(bytes.size()));
   Idx idx;
   uint64_t total = 1;
   for (uint32_t i = 0; i < rank; ++i) {

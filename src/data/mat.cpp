@@ -8,17 +8,22 @@
 namespace orthobatch {
 namespace {
 
-enum ElementType : uint32_t { mi_int8 = 1, mi_int32 = 5, mi_uint32 = 6, mi_matrix = 14, mi_compressed = 15 };
+enum ElementType : uint32_t {
+  mi_int8 = 1,
+  mi_int32 = 5,
+  mi_uint32 = 6,
+  mi_matrix = 14,
+  mi_compressed = 15
+};
 
 struct NumberType {
   uint32_t code;
   const char* name;
   int bytes;
 };
-constexpr NumberType number_types[] = {{1, "int8", 1},   {2, "uint8", 1},  {3, "int16", 2},
-                                       {4, "uint16", 2}, {5, "int32", 4},  {6, "uint32", 4},
-                                       {7, "single", 4}, {9, "double", 8}, {12, "int64", 8},
-                                       {13, "uint64", 8}};
+constexpr NumberType number_types[] = {
+    {1, "int8", 1},   {2, "uint8", 1},  {3, "int16", 2},  {4, "uint16", 2}, {5, "int32", 4},
+    {6, "uint32", 4}, {7, "single", 4}, {9, "double", 8}, {12, "int64", 8}, {13, "uint64", 8}};
 
 constexpr uint32_t first_numeric_class = 6, last_numeric_class = 15;  // double … uint64
 constexpr uint32_t largest_name = 63, largest_rank = 8;
@@ -73,8 +78,7 @@ class Elements {
   std::vector<uint8_t> content(const std::string& field, uint32_t type, uint32_t least,
                                uint32_t most) {
     const Tag t = tag(field);
-    if (t.type != type)
-      fail(field + ": type", std::to_string(type), std::to_string(t.type));
+    if (t.type != type) fail(field + ": type", std::to_string(type), std::to_string(t.type));
     if (t.size < least || t.size > most || (t.small && t.size > 4))
       fail(field + ": size", bytes_text(least) + " to " + bytes_text(most), bytes_text(t.size));
     std::vector<uint8_t> data(t.size);
@@ -170,16 +174,26 @@ std::vector<double> MatVariable::values() const {
         out.push_back(static_cast<double>(zero));
       }
     };
-    if (type == "int8") convert(int8_t{});
-    else if (type == "uint8") convert(uint8_t{});
-    else if (type == "int16") convert(int16_t{});
-    else if (type == "uint16") convert(uint16_t{});
-    else if (type == "int32") convert(int32_t{});
-    else if (type == "uint32") convert(uint32_t{});
-    else if (type == "int64") convert(int64_t{});
-    else if (type == "uint64") convert(uint64_t{});
-    else if (type == "single") convert(float{});
-    else convert(double{});
+    if (type == "int8")
+      convert(int8_t{});
+    else if (type == "uint8")
+      convert(uint8_t{});
+    else if (type == "int16")
+      convert(int16_t{});
+    else if (type == "uint16")
+      convert(uint16_t{});
+    else if (type == "int32")
+      convert(int32_t{});
+    else if (type == "uint32")
+      convert(uint32_t{});
+    else if (type == "int64")
+      convert(int64_t{});
+    else if (type == "uint64")
+      convert(uint64_t{});
+    else if (type == "single")
+      convert(float{});
+    else
+      convert(double{});
     done += n;
   }
   return out;
@@ -216,7 +230,8 @@ void read_mat(Source& source, const std::string& file,
       variable.read_ = [&](void* out, size_t n) {
         if (n > left) top.fail(variable.name + ": data", bytes_text(n), bytes_text(left) + " left");
         if (data.small) {
-          if (used + n > 4) top.fail(variable.name + ": data", "at most 4 bytes", bytes_text(used + n));
+          if (used + n > 4)
+            top.fail(variable.name + ": data", "at most 4 bytes", bytes_text(used + n));
           std::memcpy(out, data.data + used, n);
           used += static_cast<uint32_t>(n);
         } else {

@@ -76,7 +76,8 @@ Picture confusion_picture(
       picture.fill(left + answer * cell + 1, top + label * cell + 1, cell - 2, cell - 2,
                    fade(right ? 40 : 200), fade(right ? 90 : 40), fade(right ? 160 : 30));
       if (n > 0)
-        centred(left + answer * cell + cell / 2, cy, std::to_string(n), depth > 0.55 ? 255 : ink_grey);
+        centred(left + answer * cell + cell / 2, cy, std::to_string(n),
+                depth > 0.55 ? 255 : ink_grey);
     }
   }
   return picture;

@@ -27,8 +27,7 @@ void check_images(const MatVariable& x, const std::string& name) {
 void transpose(const uint8_t* by_columns, uint8_t* out) {
   for (int row = 0; row < side; ++row)
     for (int column = 0; column < side; ++column)
-      for (int c = 0; c < colours; ++c)
-        *out++ = by_columns[(c * side + column) * side + row];
+      for (int c = 0; c < colours; ++c) *out++ = by_columns[(c * side + column) * side + row];
 }
 
 void append_images(const MatVariable& x, ImageSet& into) {

@@ -37,7 +37,8 @@ std::array<uint32_t, 256> castagnoli_table() {
 
 void Md5::block(const uint8_t* p) {
   static const std::array<uint32_t, 64> sines = sine_table();
-  static const int shifts[4][4] = {{7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
+  static const int shifts[4][4] = {
+      {7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
   uint32_t word[16];
   for (int i = 0; i < 16; ++i)
     word[i] = p[4 * i] | p[4 * i + 1] << 8 | p[4 * i + 2] << 16 | uint32_t{p[4 * i + 3]} << 24;
@@ -46,10 +47,18 @@ void Md5::block(const uint8_t* p) {
     uint32_t f;
     int k;
     switch (i / 16) {
-      case 0: f = (b & c) | (~b & d), k = i; break;
-      case 1: f = (d & b) | (~d & c), k = (5 * i + 1) % 16; break;
-      case 2: f = b ^ c ^ d, k = (3 * i + 5) % 16; break;
-      default: f = c ^ (b | ~d), k = 7 * i % 16; break;
+      case 0:
+        f = (b & c) | (~b & d), k = i;
+        break;
+      case 1:
+        f = (d & b) | (~d & c), k = (5 * i + 1) % 16;
+        break;
+      case 2:
+        f = b ^ c ^ d, k = (3 * i + 5) % 16;
+        break;
+      default:
+        f = c ^ (b | ~d), k = 7 * i % 16;
+        break;
     }
     const uint32_t turned = b + rotate_left(a + f + sines[i] + word[k], shifts[i / 16][i % 4]);
     a = d, d = c, c = b, b = turned;

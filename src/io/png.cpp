@@ -88,7 +88,8 @@ void write_png(const std::string& path, const Picture& picture) {
   Bytes header, out = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   put_big_endian(header, static_cast<uint32_t>(picture.width));
   put_big_endian(header, static_cast<uint32_t>(picture.height));
-  header.insert(header.end(), {8, 2, 0, 0, 0});  // 8 bits, RGB, deflate, no filter set, no interlace
+  header.insert(header.end(),
+                {8, 2, 0, 0, 0});  // 8 bits, RGB, deflate, no filter set, no interlace
   put_chunk(out, "IHDR", header);
   put_chunk(out, "IDAT", compressed);
   put_chunk(out, "IEND", {});

@@ -132,7 +132,8 @@ json parse_json(const std::string& text, const std::string& name) {
     const auto line = 1 + std::count(text.begin(), text.begin() + end, '\n');
     const size_t start = text.rfind('\n', end > 0 ? end - 1 : 0);
     const size_t column = start == std::string::npos || start >= end ? end + 1 : end - start;
-    throw std::invalid_argument(fmt::format("{}: line {}, column {}: not JSON", name, line, column));
+    throw std::invalid_argument(
+        fmt::format("{}: line {}, column {}: not JSON", name, line, column));
   }
 }
 
@@ -166,8 +167,7 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   if (const json* blocks = fields.array("blocks")) {
     config.blocks.clear();
     for (size_t i = 0; i < blocks->size(); ++i)
-      config.blocks.push_back(block_from_json((*blocks)[i],
-                                              fmt::format("{}: blocks[{}]", name, i),
+      config.blocks.push_back(block_from_json((*blocks)[i], fmt::format("{}: blocks[{}]", name, i),
                                               BlockConfig{3, 1, 0, layer}));
   }
   for (const char* key : {"version", "found"}) fields.ignore(key);

@@ -27,12 +27,13 @@ struct TrainConfig {
   ScheduleRules schedule;
   int64_t epochs = 25;
   uint64_t seed = 1;
-  int threads = 0;                 ///< of the training step; 0: as many as the machine has
+  int threads = 0;  ///< of the training step; 0: as many as the machine has
   int augment_threads = 1;
   /// Before an evaluation the layers' running statistics are taken anew over so many training
   /// images, not augmented, with the weights of the moment; 0: as the running average left them.
   int64_t refresh_images = 5000;
-  double checkpoint_minutes = 10;  ///< between checkpoints inside an epoch; each epoch ends with one
+  double checkpoint_minutes =
+      10;  ///< between checkpoints inside an epoch; each epoch ends with one
 };
 
 /// The paper's column for a data set: nets, rules, augmentation. `layer` in every block.

@@ -13,13 +13,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json finite_or_null(double x) { return std::isfinite(x) ? ordered_json(x) : ordered_json(); }
+ordered_json finite_or_null(double x) {
+  return std::isfinite(x) ? ordered_json(x) : ordered_json();
+}
 
 ordered_json settings_of(const TrainState& state) {
   const StepSettings& now = state.schedule.now;
-  return {{"epoch", state.epoch + 1},          {"steps", state.step},
-          {"images", state.images},            {"learning_rate", now.learning_rate},
-          {"batch", now.batch},                {"momentum", now.momentum},
+  return {{"epoch", state.epoch + 1}, {"steps", state.step},
+          {"images", state.images},   {"learning_rate", now.learning_rate},
+          {"batch", now.batch},       {"momentum", now.momentum},
           {"alpha", now.alpha}};
 }
 
@@ -53,12 +55,10 @@ ordered_json epoch_record(const TrainState& state, const Evaluation& test, doubl
   record["decision"] = {
       {"slow", decision.slow}, {"action", decision.action}, {"reason", decision.reason}};
   record["layers"] = state.layers;
-  record["time"] = {{"finished", utc_now()},
-                    {"train_seconds", state.seconds},
-                    {"test_seconds", test_seconds},
-                    {"images_per_second", images / state.seconds},
-                    {"waited_seconds", state.waited},
-                    {"waited_percent", 100 * state.waited / state.seconds}};
+  record["time"] = {
+      {"finished", utc_now()},          {"train_seconds", state.seconds},
+      {"test_seconds", test_seconds},   {"images_per_second", images / state.seconds},
+      {"waited_seconds", state.waited}, {"waited_percent", 100 * state.waited / state.seconds}};
   return record;
 }
 

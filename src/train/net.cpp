@@ -15,10 +15,10 @@ constexpr double initial_deviation = 0.5;  // of the logits
 BlockImpl::BlockImpl(int64_t in_channels, const BlockConfig& config) {
   // Output size = input size / stride, for even fov at stride 2 as for odd fov at stride 1.
   const int64_t padding = (config.fov - 1) / 2;
-  conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(
-                                                       in_channels, config.channels, config.fov)
-                                                       .stride(config.stride)
-                                                       .padding(padding)));
+  conv = register_module(
+      "conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(in_channels, config.channels, config.fov)
+                                    .stride(config.stride)
+                                    .padding(padding)));
   norm = register_module("norm", BatchOrtho2d(config.channels, config.layer));
 }
 
@@ -30,14 +30,13 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& x) {
 DigitNetImpl::DigitNetImpl(int64_t in_channels, const std::vector<BlockConfig>& configs) {
   int64_t channels = in_channels;
   for (const BlockConfig& config : configs) {
-    blocks.push_back(register_module("block" + std::to_string(blocks.size() + 1),
-                                     Block(channels, config)));
+    blocks.push_back(
+        register_module("block" + std::to_string(blocks.size() + 1), Block(channels, config)));
     channels = config.channels;
   }
   fc = register_module("fc", torch::nn::Linear(channels, digit_classes));
   for (Block& block : blocks)
-    block->conv->weight.set_data(
-        block->conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
+    block->conv->weight.set_data(block->conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
   name_layers(*this);
 }
 
@@ -61,8 +60,7 @@ void initialize(DigitNet& net, const torch::Tensor& first_batch) {
   for (Block& block : net->blocks) he(block->conv->weight, block->conv->bias);
   he(net->fc->weight, net->fc->bias);
   net->train();
-  const double deviation =
-      net(first_batch).var(0, /*unbiased=*/false).mean().sqrt().item<double>();
+  const double deviation = net(first_batch).var(0, /*unbiased=*/false).mean().sqrt().item<double>();
   if (deviation > 0) net->fc->weight.mul_(initial_deviation / deviation);
   for (Block& block : net->blocks) block->norm->reset_running_stats();
 }

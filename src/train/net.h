@@ -48,7 +48,6 @@ void initialize(DigitNet& net, const torch::Tensor& first_batch);
 
 /// Replaces the running statistics of all layers by the equal average over batches of `next`, seen
 /// with the weights the net has now.
-void refresh_statistics(DigitNet& net, int64_t batches,
-                        const std::function<torch::Tensor()>& next);
+void refresh_statistics(DigitNet& net, int64_t batches, const std::function<torch::Tensor()>& next);
 
 }  // namespace orthobatch

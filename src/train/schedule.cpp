@@ -87,10 +87,10 @@ Decision Schedule::finish_epoch(double loss) {
     const bool enough = improvement >= rules_.slow_improvement;
     slow_count_ = enough ? 0 : slow_count_ + 1;
     decision.slow = slow_count_ >= rules_.slow_epochs;
-    decision.reason = fmt::format(
-        "training loss {:.5g} is {:.2f} % {} {:.5g}, {} than {:g} %", loss,
-        100 * std::fabs(improvement), improvement >= 0 ? "below" : "above", *lowest_loss_,
-        enough ? "not less" : "less", 100 * rules_.slow_improvement);
+    decision.reason =
+        fmt::format("training loss {:.5g} is {:.2f} % {} {:.5g}, {} than {:g} %", loss,
+                    100 * std::fabs(improvement), improvement >= 0 ? "below" : "above",
+                    *lowest_loss_, enough ? "not less" : "less", 100 * rules_.slow_improvement);
     if (!enough && rules_.slow_epochs > 1)
       decision.reason += fmt::format(" (epoch {} of {})", slow_count_, rules_.slow_epochs);
   }

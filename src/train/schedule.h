@@ -17,9 +17,9 @@ struct ScheduleRules {
 
   /// Learning slows when the mean training loss of an epoch is not lower than the lowest one before
   /// it by this fraction …
-  double slow_improvement = 0.05;
+  double slow_improvement = 0.01;
   /// … for this many epochs in a row.
-  int64_t slow_epochs = 1;
+  int64_t slow_epochs = 2;
 
   /// Then, below `max_batch`, the batch doubles and the learning rate takes this factor …
   int64_t max_batch = 2048;
@@ -49,9 +49,9 @@ struct StepSettings {
 
 /// What was decided after an epoch, and why.
 struct Decision {
-  bool slow = false;    ///< whether learning slowed
-  std::string action;   ///< "batch 256 -> 512, learning rate 0.125 -> 0.09375"; "none"
-  std::string reason;   ///< the numbers compared
+  bool slow = false;   ///< whether learning slowed
+  std::string action;  ///< "batch 256 -> 512, learning rate 0.125 -> 0.09375"; "none"
+  std::string reason;  ///< the numbers compared
 };
 
 /// Its whole state is public numbers, so that a run can be taken up again.

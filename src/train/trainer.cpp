@@ -118,9 +118,7 @@ void Trainer::apply(const StepSettings& settings) {
   net_->set_alpha(settings.alpha);
 }
 
-int64_t Trainer::batch_now() const {
-  return std::min(schedule_.now().batch, data_.train.count());
-}
+int64_t Trainer::batch_now() const { return std::min(schedule_.now().batch, data_.train.count()); }
 
 /// Makes the steps of the epoch under way that are still to be made. False: stopped.
 bool Trainer::train_epoch() {

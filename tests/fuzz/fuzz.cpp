@@ -24,7 +24,7 @@ using Input = std::vector<uint8_t>;
 using orthobatch::Random;
 
 constexpr size_t map_size = 1 << 16, largest_input = 1 << 16;
-uint8_t reached[map_size];       // by the input under way
+uint8_t reached[map_size];  // by the input under way
 uint8_t reached_before[map_size];
 uintptr_t last_place = 0;
 
@@ -107,12 +107,18 @@ void mutate(Input& x, const std::vector<Input>& all, Random& random) {
   for (uint64_t i = 0; i < changes; ++i) {
     if (x.empty()) x.push_back(0);
     switch (random.below(8)) {
-      case 0: x[place()] ^= static_cast<uint8_t>(1u << random.below(8)); break;
-      case 1: x[place()] = static_cast<uint8_t>(random.bits()); break;
-      case 2: x.resize(place()); break;
+      case 0:
+        x[place()] ^= static_cast<uint8_t>(1u << random.below(8));
+        break;
+      case 1:
+        x[place()] = static_cast<uint8_t>(random.bits());
+        break;
+      case 2:
+        x.resize(place());
+        break;
       case 3: {  // a number that is often a limit, in either order of bytes
-        static const uint32_t numbers[] = {0, 1, 2, 0x7f, 0xff, 0x100, 0x7fff, 0xffff, 0x7fffffff,
-                                           0x80000000, 0xffffffff};
+        static const uint32_t numbers[] = {0,      1,      2,          0x7f,       0xff,      0x100,
+                                           0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff};
         uint32_t number = numbers[random.below(std::size(numbers))];
         if (random.below(2)) number = __builtin_bswap32(number);
         const size_t at = place();
@@ -136,8 +142,12 @@ void mutate(Input& x, const std::vector<Input>& all, Random& random) {
                 x.begin() + static_cast<std::ptrdiff_t>(from + n));
         break;
       }
-      case 6: x[place()] += static_cast<uint8_t>(random.below(2) ? 1 : 255); break;
-      default: x.insert(x.end(), 1 + random.below(16), static_cast<uint8_t>(random.bits())); break;
+      case 6:
+        x[place()] += static_cast<uint8_t>(random.below(2) ? 1 : 255);
+        break;
+      default:
+        x.insert(x.end(), 1 + random.below(16), static_cast<uint8_t>(random.bits()));
+        break;
     }
   }
   if (x.size() > largest_input) x.resize(largest_input);
@@ -168,7 +178,8 @@ int main(int argc, char** argv) {
   }
   uint64_t tried = 0, accepted = 0;
   const auto start = std::chrono::steady_clock::now();
-  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds) {
+  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
+         seconds) {
     Input input = inputs[random.below(inputs.size())];
     mutate(input, inputs, random);
     crash.hold(input);
