@@ -74,14 +74,14 @@ Bytes read_file(const std::string& path, uint64_t limit) {
   return bytes;
 }
 
-void write_file_with(const std::string& path,
-                     const std::function<void(const std::string&)>& write) {
-  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+void write_file(const std::string& path, const void* data, size_t size) {
+  const std::string temporary = path + temporary_mark + std::to_string(::getpid());
   try {
-    write(temporary);
-    const Descriptor file(::open(temporary.c_str(), O_RDWR | O_CLOEXEC));
-    if (file.fd < 0 || ::fsync(file.fd) != 0)
-      throw FileError(path, "cannot write: " + system_reason());
+    const Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (file.fd < 0) throw FileError(path, "cannot write: " + system_reason());
+    write_all(file.fd, static_cast<const char*>(data), size, path);
+    if (::fsync(file.fd) != 0) throw FileError(path, "cannot write: " + system_reason());
     if (::rename(temporary.c_str(), path.c_str()) != 0)
       throw FileError(path, "cannot rename " + temporary + ": " + system_reason());
   } catch (...) {
@@ -89,15 +89,6 @@ void write_file_with(const std::string& path,
     throw;
   }
   sync_directory(parent_path(path));
-}
-
-void write_file(const std::string& path, const void* data, size_t size) {
-  write_file_with(path, [&](const std::string& temporary) {
-    const Descriptor file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (file.fd < 0) throw FileError(path, "cannot write: " + system_reason());
-    write_all(file.fd, static_cast<const char*>(data), size, path);
-  });
 }
 
 void write_file(const std::string& path, const std::string& text) {

@@ -3,7 +3,6 @@
 // and renamed, so that a name on disk always holds a complete file.
 
 #include <cstdint>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -30,8 +29,8 @@ Bytes read_file(const std::string& path, uint64_t limit = uint64_t{1} << 32);
 void write_file(const std::string& path, const void* data, size_t size);
 void write_file(const std::string& path, const std::string& text);
 
-/// The same for a file somebody else writes: `write` gets the temporary name.
-void write_file_with(const std::string& path, const std::function<void(const std::string&)>& write);
+/// In the name of a file that is still being written.
+constexpr const char* temporary_mark = ".tmp";
 
 /// Makes a renamed or linked name in `directory` durable.
 void sync_directory(const std::string& directory);

@@ -6,10 +6,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "io/file.h"
 
 namespace orthobatch {
+namespace {
+
+constexpr const char* next_name = "next.pt";
+
+}  // namespace
 
 RunFolder::RunFolder(const std::string& path) : path_(path) {
   make_directories(path);
@@ -20,6 +26,17 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
     ::close(lock_);
     throw FileError(path, "another process is training in this folder");
   }
+  remove_leftovers();
+}
+
+/// What a killed process was writing; nobody else can be writing now.
+void RunFolder::remove_leftovers() const {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name == next_name || name.find(temporary_mark) != std::string::npos)
+      std::filesystem::remove(entry.path(), ignored);
+  }
 }
 
 RunFolder::~RunFolder() { ::close(lock_); }
@@ -28,7 +45,7 @@ std::string RunFolder::in(const char* name) const { return join_path(path_, name
 
 void RunFolder::save_last(const std::string& config, const TrainState& state, DigitNet& net,
                           const torch::optim::SGD& optimizer) const {
-  const std::string fresh = in("next.pt");
+  const std::string fresh = in(next_name);
   save_checkpoint(fresh, config, state, net, optimizer);
   // A second name for the old one first, so that last.pt is there at every moment. Without hard
   // links there is no previous.pt, and nothing else is lost.

@@ -31,6 +31,7 @@ class RunFolder {
   void write_metrics(const TrainState& state) const;
 
  private:
+  void remove_leftovers() const;
   std::string in(const char* name) const;
 
   std::string path_;

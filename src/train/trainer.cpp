@@ -96,7 +96,8 @@ void Trainer::resume(const std::string& checkpoint) {
   schedule_.restore(state_.schedule);
   write_file(folder_.config(), config_text_);  // the number of epochs may be a new one
   folder_.write_metrics(state_);
-  events_ = std::make_unique<EventWriter>(folder_.path(), state_.epoch + 1);
+  if (state_.epoch < config_.epochs)
+    events_ = std::make_unique<EventWriter>(folder_.path(), state_.epoch + 1);
 }
 
 Trainer::Outcome Trainer::run() {
