@@ -200,8 +200,7 @@ bool Trainer::finish_epoch() {
   next.history = std::move(state_.history);
   next.history.push_back(record);
   state_ = std::move(next);
-  if (is_best) save_checkpoint(folder_.best(), config_text_, state_, net_, optimizer_);
-  save();
+  save(is_best);
   events_->scalars(state_.epoch, scalars_of(record));
   progress_.line(epoch_text(record, config_.epochs, is_best));
   if (decision.slow)
@@ -223,8 +222,9 @@ void Trainer::refresh() {
   });
 }
 
-void Trainer::save() {
+void Trainer::save(bool best) {
   try {
+    if (best) save_checkpoint(folder_.best(), config_text_, state_, net_, optimizer_);
     folder_.save_last(config_text_, state_, net_, optimizer_);
     folder_.write_metrics(state_);
   } catch (const FileError& error) {

@@ -45,7 +45,8 @@ class Trainer {
   bool finish_epoch();
   void refresh();
   void apply(const StepSettings& settings);
-  void save();
+  /// last.pt and metrics.jsonl, and best.pt where this epoch is the best.
+  void save(bool best = false);
   void report_progress();
   [[noreturn]] void diverge(const std::string& what);
   int64_t batch_now() const;
