@@ -74,8 +74,7 @@ same long killed || fail 'resuming a finished run changes it'
 
 # --- Ctrl-C --------------------------------------------------------------------------------------
 start --config config.json $settings --out stopped 2>err
-for _ in $(seq 100); do [ -e stopped/last.pt ] && break; sleep 0.1; done
-sleep 0.3
+for _ in $(seq 300); do [ -e stopped/last.pt ] && break; sleep 0.05; done
 kill -TERM $pid  # as Ctrl-C; a background process of a script ignores SIGINT itself
 wait $pid
 code=$?
