@@ -88,6 +88,11 @@ cp -r whole damaged
 head -c 5000 whole/last.pt > damaged/last.pt
 expect 0 'damaged.*|going on from damaged/previous.pt' train --resume damaged
 same whole damaged || fail 'the run from previous.pt differs'
+sed 's/0.005/1e-9/' config.json > each-step.json  # the checkpoint before last.pt: all steps made
+"$program" train --config each-step.json $settings --out steps --quiet || fail 'a run with a checkpoint at each step'
+mv steps/previous.pt steps/last.pt
+expect 0 'going on after epoch 2, step 8' train --resume steps
+same whole steps || fail 'the run resumed between the last step and the evaluation differs'
 head -c 5000 whole/last.pt | tee damaged/last.pt > damaged/previous.pt
 expect 1 'last.pt|previous.pt: checkpoint: expected' train --resume damaged
 expect 1 'bad.pt: cannot open' eval bad.pt
