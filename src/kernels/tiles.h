@@ -1,10 +1,13 @@
 #pragma once
-// The data cut into tiles of samples that fit the cache, and the tiles into one range per thread.
+// The data cut into tiles of samples that fit the cache, the tiles into one range per thread, and a
+// tile into the runs of values that the inner loops take.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+
+#include "core/matrix.h"
 
 namespace orthobatch::kernels {
 
@@ -36,14 +39,18 @@ struct Tile {
 
 class Tiling {
  public:
-  /// Tiles of about 128 KiB: with a packed copy beside it that stays in a core's L2.
-  Tiling(const Layout& layout, int64_t bytes_per_value)
+  /// Tiles of about 128 KiB: with a packed copy beside it that stays in a core's L2. Not below 128
+  /// samples: what is done once a tile grows with N².
+  Tiling(const Layout& layout, int64_t bytes_per_value, int64_t most_samples = 2048)
       : layout_(layout),
-        per_tile_(std::clamp<int64_t>((128 << 10) / (bytes_per_value * layout.channels), 16, 2048)),
+        per_tile_(std::clamp<int64_t>((128 << 10) / (bytes_per_value * layout.channels), 128,
+                                      most_samples)),
         per_outer_((layout.inner + per_tile_ - 1) / per_tile_) {}
 
   int64_t count() const { return layout_.outer * per_outer_; }
   int64_t max_samples() const { return std::min(per_tile_, layout_.inner); }
+  /// Of a packed copy of any tile.
+  int64_t max_values() const { return max_samples() * layout_.channels; }
 
   /// One range of tiles for each thread, fixed by the thread count alone.
   int64_t ranges() const {
@@ -71,5 +78,53 @@ class Tiling {
   int64_t per_tile_;
   int64_t per_outer_;
 };
+
+/// Tiles as runs for the inner loops (loops.h), and the channels' constants and sums as those take
+/// them. Of few channels in sample-major the constants are repeated, so that a period is long
+/// enough for a loop.
+class Runs {
+ public:
+  explicit Runs(const Layout& layout)
+      : layout_(layout),
+        repeats_(layout.sample_major ? std::max<int64_t>(1, 128 / layout.channels) : 1) {}
+
+  int64_t period() const { return layout_.sample_major ? layout_.channels * repeats_ : 1; }
+  /// Entries of an array of constants or sums.
+  int64_t size() const { return layout_.channels * repeats_; }
+
+  template <typename T>
+  std::vector<T> constants(const Vector& v) const {
+    std::vector<T> out;
+    out.reserve(v.size() * repeats_);
+    for (int64_t k = 0; k < repeats_; ++k) out.insert(out.end(), v.begin(), v.end());
+    return out;
+  }
+
+  /// total += the sums of all repeats
+  void add_sums(const Vector& sums, double* total) const {
+    for (int64_t k = 0; k < size(); ++k) total[k % layout_.channels] += sums[k];
+  }
+
+  /// visit(first value in the tensor, first in a packed copy of the tile, values, first entry of
+  /// the constants). The packed copy is samples × N (sample-major) or N × samples.
+  template <typename Visit>
+  void for_each(const Tile& tile, const Visit& visit) const {
+    if (layout_.sample_major) {
+      visit(tile.offset, int64_t(0), tile.samples * layout_.channels, int64_t(0));
+      return;
+    }
+    for (int64_t c = 0; c < layout_.channels; ++c)
+      visit(tile.offset + c * tile.stride, c * tile.samples, tile.samples, c);
+  }
+
+ private:
+  Layout layout_;
+  int64_t repeats_;
+};
+
+/// The distance of a packed tile's rows.
+inline int64_t packed_stride(const Layout& layout, const Tile& tile) {
+  return layout.sample_major ? layout.channels : tile.samples;
+}
 
 }  // namespace orthobatch::kernels

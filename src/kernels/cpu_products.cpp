@@ -1,0 +1,91 @@
+#include "kernels/cpu_passes.h"
+#include "kernels/loops.h"
+
+namespace orthobatch::kernels {
+namespace {
+
+using linalg::Op;
+
+/// So many samples may be summed in T before the sum goes to double: fewer would cost, with many
+/// channels, as much as the products.
+constexpr int64_t flush_after = 256;
+
+template <typename T>
+void products_diagonal(const T* grad, const T* data, const Layout& layout, const Vector& center,
+                       const Tiling& tiling, int64_t begin, int64_t end, Products& out) {
+  const Runs runs(layout);
+  const std::vector<T> mu = runs.constants<T>(center);
+  Vector sum(runs.size()), product(runs.size());
+  for (int64_t t = begin; t < end; ++t)
+    runs.for_each(tiling[t], [&](int64_t at, int64_t, int64_t count, int64_t c) {
+      loops<T>().products(grad + at, data + at, count, runs.period(), &mu[c], &sum[c], &product[c]);
+    });
+  runs.add_sums(sum, out.sum.data());
+  runs.add_sums(product, out.B.data(0));
+}
+
+template <typename T>
+void products_dense(const T* grad, const T* data, const Layout& layout, const Vector& center,
+                    const Tiling& tiling, int64_t begin, int64_t end, Products& out) {
+  const Runs runs(layout);
+  const std::vector<T> mu = runs.constants<T>(center);
+  const bool centered = !all_zero(center);
+  const Op left = layout.sample_major ? Op::transpose : Op::none;
+  const Op right = layout.sample_major ? Op::none : Op::transpose;
+  std::vector<T> packed(centered ? tiling.max_values() : 0), product(out.B.values().size());
+  Vector sum(runs.size());
+  int64_t pending = 0;  // samples summed in `product`
+  for (int64_t t = begin; t < end; ++t) {
+    const Tile tile = tiling[t];
+    runs.for_each(tile, [&](int64_t at, int64_t to, int64_t count, int64_t c) {
+      loops<T>().sum(grad + at, count, runs.period(), &sum[c]);
+      if (centered) loops<T>().center(data + at, count, runs.period(), &mu[c], T(1), &packed[to]);
+    });
+    const Operand<const T> g = {grad + tile.offset, tile.stride};
+    const Operand<const T> x = centered
+                                   ? Operand<const T>{packed.data(), packed_stride(layout, tile)}
+                                   : Operand<const T>{data + tile.offset, tile.stride};
+    for (int64_t b = 0; b < out.B.count(); ++b) {
+      const int64_t width = out.B.width(b);
+      const Operand<const T> from = g.from_channel(layout, out.B.offset(b));
+      const Operand<const T> with = x.from_channel(layout, out.B.offset(b));
+      T* target = product.data() + (out.B.data(b) - out.B.data(0));
+      linalg::gemm(left, right, width, width, tile.samples, T(1), from.data, from.stride, with.data,
+                   with.stride, pending == 0 ? T(0) : T(1), target, width);
+    }
+    pending += tile.samples;
+    if (pending < flush_after && t + 1 < end) continue;
+    for (size_t k = 0; k < product.size(); ++k) out.B.values()[k] += product[k];
+    pending = 0;
+  }
+  runs.add_sums(sum, out.sum.data());
+}
+
+}  // namespace
+
+template <typename T>
+Products cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
+                      int64_t block) {
+  const Layout layout = layout_of(x);
+  const Tiling tiling(layout, sizeof(T));
+  const int64_t n = layout.channels;
+  std::vector<Products> parts(tiling.ranges(), {BlockMatrix(n, block), Vector(n)});
+  tiling.for_ranges([&](int64_t r, int64_t begin, int64_t end) {
+    const T *grad = g.data_ptr<T>(), *data = x.data_ptr<T>();
+    if (block == 1)
+      products_diagonal(grad, data, layout, center, tiling, begin, end, parts[r]);
+    else
+      products_dense(grad, data, layout, center, tiling, begin, end, parts[r]);
+  });
+  for (size_t r = 1; r < parts.size(); ++r) {
+    parts[0].B += parts[r].B;
+    for (int64_t c = 0; c < n; ++c) parts[0].sum[c] += parts[r].sum[c];
+  }
+  return std::move(parts[0]);
+}
+
+template Products cpu_products<float>(const at::Tensor&, const at::Tensor&, const Vector&, int64_t);
+template Products cpu_products<double>(const at::Tensor&, const at::Tensor&, const Vector&,
+                                       int64_t);
+
+}  // namespace orthobatch::kernels
