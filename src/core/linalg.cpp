@@ -84,9 +84,17 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, double alpha, const
           int64_t lda, const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
   const OnThisThread guard;
   const char ta = letter(op_a), tb = letter(op_b);
-  const int im = static_cast<int>(m), in = static_cast<int>(n), ik = static_cast<int>(k);
+  const int in = static_cast<int>(n), ik = static_cast<int>(k);
   const int ia = static_cast<int>(lda), ib = static_cast<int>(ldb), ic = static_cast<int>(ldc);
-  dgemm_(&tb, &ta, &in, &im, &ik, &alpha, b, &ib, a, &ia, &beta, c, &ic);
+  // Large ones in strips of rows, one a thread; within a pass over the data there is one thread.
+  constexpr int64_t strip = 128;
+  const int64_t strips = (m + strip - 1) / strip;
+#pragma omp parallel for schedule(static) if (strips > 1)
+  for (int64_t s = 0; s < strips; ++s) {
+    const int rows = static_cast<int>(std::min(strip, m - s * strip));
+    const double* left = a + s * strip * (op_a == Op::none ? lda : 1);
+    dgemm_(&tb, &ta, &in, &rows, &ik, &alpha, b, &ib, left, &ia, &beta, c + s * strip * ldc, &ic);
+  }
 }
 
 Matrix matmul(const Matrix& a, const Matrix& b) {

@@ -129,7 +129,7 @@ void finish_covariance(BlockMatrix& cov, const Vector& excess, double m) {
 template <typename T>
 Moments cpu_moments(const at::Tensor& x, int64_t block) {
   const Layout layout = layout_of(x);
-  const Tiling tiling(layout, sizeof(double), block == 1 ? 2048 : 256);
+  const Tiling tiling(layout, sizeof(double), block == 1 ? 2048 : layout.sample_major ? 128 : 256);
   const T* data = x.data_ptr<T>();
   const int64_t n = layout.channels;
   const Vector shift = shift_estimate(data, layout);

@@ -37,6 +37,10 @@ struct Tile {
   int64_t stride;
 };
 
+/// A row of a packed channel-major tile; padded, or rows of a power of two would all fall on the
+/// same lines of the cache.
+inline int64_t packed_row(int64_t samples) { return samples + 16; }
+
 class Tiling {
  public:
   /// Tiles of about 128 KiB: with a packed copy beside it that stays in a core's L2. Not below 128
@@ -50,7 +54,7 @@ class Tiling {
   int64_t count() const { return layout_.outer * per_outer_; }
   int64_t max_samples() const { return std::min(per_tile_, layout_.inner); }
   /// Of a packed copy of any tile.
-  int64_t max_values() const { return max_samples() * layout_.channels; }
+  int64_t max_values() const { return layout_.channels * packed_row(max_samples()); }
 
   /// One range of tiles for each thread, fixed by the thread count alone.
   int64_t ranges() const {
@@ -106,7 +110,7 @@ class Runs {
   }
 
   /// visit(first value in the tensor, first in a packed copy of the tile, values, first entry of
-  /// the constants). The packed copy is samples × N (sample-major) or N × samples.
+  /// the constants). The packed copy has N values a sample (sample-major) or rows of packed_row(samples).
   template <typename Visit>
   void for_each(const Tile& tile, const Visit& visit) const {
     if (layout_.sample_major) {
@@ -114,7 +118,7 @@ class Runs {
       return;
     }
     for (int64_t c = 0; c < layout_.channels; ++c)
-      visit(tile.offset + c * tile.stride, c * tile.samples, tile.samples, c);
+      visit(tile.offset + c * tile.stride, c * packed_row(tile.samples), tile.samples, c);
   }
 
  private:
@@ -124,7 +128,7 @@ class Runs {
 
 /// The distance of a packed tile's rows.
 inline int64_t packed_stride(const Layout& layout, const Tile& tile) {
-  return layout.sample_major ? layout.channels : tile.samples;
+  return layout.sample_major ? layout.channels : packed_row(tile.samples);
 }
 
 }  // namespace orthobatch::kernels
