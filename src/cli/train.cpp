@@ -1,13 +1,13 @@
 // orthobatch train: trains the paper's nets, or goes on with a run.
 
 #include <fmt/core.h>
-#include <malloc.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 #include <thread>
 
 #include "cli/interrupt.h"
+#include "cli/memory.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "io/file.h"
@@ -26,14 +26,6 @@ struct Arguments {
   std::optional<int> threads, augment_threads;
   bool quiet = false;
 };
-
-/// Tensors of a step are freed and asked for again at once: kept in the heap, they cost no page
-/// faults. (A threshold would not do: glibc maps blocks beyond 32 MiB whatever it is set to.)
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, -1);
-  mallopt(M_TOP_PAD, 64 << 20);
-}
 
 void use_threads(TrainConfig& config) {
   if (config.threads == 0)
