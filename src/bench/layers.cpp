@@ -1,0 +1,112 @@
+#include "bench/layers.h"
+
+#include <ATen/Parallel.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "core/linalg.h"
+
+#ifndef _OPENMP
+#error "at::parallel_for runs on one thread in code compiled without OpenMP"
+#endif
+
+namespace orthobatch::bench {
+namespace {
+
+void use_threads(int count) {
+  if (at::get_num_threads() != count) at::set_num_threads(count);
+}
+
+/// Samples (M×N, row-major) times an N×N matrix, in tiles of about 128 KiB that stay in a core's
+/// cache: the rate the machine's products over the data can have.
+class TiledProduct {
+ public:
+  explicit TiledProduct(const Shape& shape)
+      : n_(shape.channels),
+        m_(shape.samples()),
+        tile_(std::clamp<int64_t>((128 << 10) / (4 * n_), 16, 2048)),
+        samples_(torch::rand({m_, n_})),
+        matrix_(torch::rand({n_, n_})),
+        out_(torch::empty({m_, n_})) {}
+
+  void run() const {
+    const float* samples = samples_.data_ptr<float>();
+    const float* matrix = matrix_.data_ptr<float>();
+    float* out = out_.data_ptr<float>();
+    at::parallel_for(0, (m_ + tile_ - 1) / tile_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t first = t * tile_, rows = std::min(tile_, m_ - first);
+        linalg::gemm(linalg::Op::none, linalg::Op::none, rows, n_, n_, 1.0F, samples + first * n_,
+                     n_, matrix, n_, 0.0F, out + first * n_, n_);
+      }
+    });
+  }
+
+ private:
+  int64_t n_, m_, tile_;
+  torch::Tensor samples_, matrix_, out_;
+};
+
+}  // namespace
+
+const LayerTimes* LayerResult::find(Candidate::Kind kind) const {
+  for (const LayerTimes& row : rows)
+    if (row.candidate.kind == kind) return &row;
+  return nullptr;
+}
+
+const LayerTimes* LayerResult::find(const LayerSpec& spec) const {
+  for (const LayerTimes& row : rows)
+    if (row.candidate.spec && *row.candidate.spec == spec) return &row;
+  return nullptr;
+}
+
+double LayerResult::product_gflops() const {
+  const auto n = static_cast<double>(shape.channels), m = static_cast<double>(shape.samples());
+  return 2e-6 * n * n * m / product.median();
+}
+
+AgainstProduct against_product(double milliseconds, double product_milliseconds) {
+  const double limit = layer_products * product_milliseconds;
+  return {milliseconds / limit, limit / milliseconds};
+}
+
+LayerResult measure_layers(const Shape& shape, Layout layout,
+                           const std::vector<Candidate>& candidates, const Session& session) {
+  torch::Tensor x = layer_input(shape, layout).requires_grad_();
+  const torch::Tensor gradient = layer_gradient(shape, layout);
+  const TiledProduct product(shape);
+  LayerResult result{shape, layout, {}, {}};
+  std::vector<Layer> layers;
+  for (const Candidate& candidate : candidates) {
+    result.rows.push_back({candidate, {}, {}});
+    layers.push_back(make_layer(candidate, shape.channels));
+  }
+
+  std::vector<std::function<void(bool)>> work;
+  work.emplace_back([&](bool counted) {
+    use_threads(session.threads);
+    const double start = now();
+    product.run();
+    if (counted) result.product.each.push_back(1e3 * (now() - start));
+  });
+  for (size_t i = 0; i < layers.size(); ++i)
+    work.emplace_back([&, i](bool counted) {
+      run_pass(layers[i], x, gradient, counted ? &result.rows[i].all : nullptr);
+    });
+  for (size_t i = 0; i < layers.size(); ++i) {
+    // torch's products run on OpenBLAS, whose own thread count torch does not set.
+    if (session.threads == 1 || candidates[i].kind == Candidate::Kind::composed) continue;
+    work.emplace_back([&, i](bool counted) {
+      use_threads(1);
+      run_pass(layers[i], x, gradient, counted ? &result.rows[i].one : nullptr);
+    });
+  }
+  interleave(work, session, session.repeats, /*warm_up=*/true,
+             to_string(shape) + " " + name_of(layout));
+  use_threads(session.threads);
+  return result;
+}
+
+}  // namespace orthobatch::bench

@@ -1,0 +1,121 @@
+#include "bench/shapes.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/core.h>
+#include <fnmatch.h>
+#include <torch/torch.h>
+
+#include <charconv>
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+
+namespace orthobatch::bench {
+namespace {
+
+constexpr int64_t most_values = int64_t{1} << 28;  // 1 GiB of floats
+
+bool read_shape(const std::string& text, Shape& shape) {
+  const char* at = text.data();
+  const char* end = at + text.size();
+  int64_t* const sizes[] = {&shape.batch, &shape.channels, &shape.height, &shape.width};
+  for (int64_t* size : sizes) {
+    if (size != sizes[0] && (at == end || *at++ != 'x')) return false;
+    const auto [stop, error] = std::from_chars(at, end, *size);
+    if (error != std::errc() || *size < 1 || *size > most_values) return false;
+    at = stop;
+  }
+  return at == end;
+}
+
+void check_size(const Shape& shape) {
+  double values = 1;
+  for (const int64_t size : {shape.batch, shape.channels, shape.height, shape.width})
+    values *= static_cast<double>(size);
+  if (values > static_cast<double>(most_values) || shape.samples() < 2)
+    throw std::invalid_argument(
+        fmt::format("expected 2 samples or more a channel and at most {} values, found {}",
+                    most_values, to_string(shape)));
+}
+
+void add_once(std::vector<Shape>& shapes, const Shape& shape) {
+  for (const Shape& other : shapes)
+    if (other == shape) return;
+  shapes.push_back(shape);
+}
+
+torch::Tensor in_layout(const torch::Tensor& rows, const Shape& s, Layout layout) {
+  const torch::Tensor x = rows.view({s.batch, s.height, s.width, s.channels}).permute({0, 3, 1, 2});
+  return layout == Layout::channels_last ? x : x.contiguous();
+}
+
+}  // namespace
+
+bool Shape::operator==(const Shape& other) const {
+  return batch == other.batch && channels == other.channels && height == other.height &&
+         width == other.width;
+}
+
+std::string to_string(const Shape& s) {
+  return fmt::format("{}x{}x{}x{}", s.batch, s.channels, s.height, s.width);
+}
+
+const std::vector<Shape>& paper_shapes() {
+  static const std::vector<Shape> shapes = {{256, 16, 28, 28},  {256, 64, 14, 14},
+                                            {256, 128, 14, 14}, {256, 32, 32, 32},
+                                            {256, 64, 16, 16},  {256, 128, 16, 16}};
+  return shapes;
+}
+
+const std::vector<Shape>& standard_shapes() {
+  static const std::vector<Shape> shapes = [] {
+    std::vector<Shape> out = paper_shapes();
+    out.insert(out.end(), {{32, 256, 8, 8}, {64, 512, 7, 7}});
+    return out;
+  }();
+  return shapes;
+}
+
+std::vector<Shape> parse_shapes(const std::string& text) {
+  std::vector<Shape> out;
+  std::istringstream items(text + ",");
+  for (std::string item; std::getline(items, item, ',');) {
+    if (item.find('*') != std::string::npos) {
+      const size_t before = out.size();
+      for (const Shape& shape : standard_shapes())
+        if (fnmatch(item.c_str(), to_string(shape).c_str(), 0) == 0) add_once(out, shape);
+      if (out.size() == before)
+        throw std::invalid_argument(
+            fmt::format("expected a pattern of the standard shapes, as 256x*x14x14, found '{}' "
+                        "which picks none",
+                        item));
+      continue;
+    }
+    Shape shape{};
+    if (!read_shape(item, shape))
+      throw std::invalid_argument(
+          fmt::format("expected BATCHxCHANNELSxHEIGHTxWIDTH, as 256x64x14x14, found '{}'", item));
+    check_size(shape);
+    add_once(out, shape);
+  }
+  return out;
+}
+
+const char* name_of(Layout layout) {
+  return layout == Layout::channels_last ? "channels_last" : "nchw";
+}
+
+torch::Tensor layer_input(const Shape& s, Layout layout) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{1});
+  const torch::Tensor mix = torch::randn({s.channels, s.channels}, generator) /
+                            std::sqrt(static_cast<double>(s.channels));
+  const torch::Tensor rows = torch::randn({s.samples(), s.channels}, generator);
+  return in_layout(rows.matmul(mix).relu_(), s, layout);
+}
+
+torch::Tensor layer_gradient(const Shape& s, Layout layout) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{2});
+  return in_layout(torch::randn({s.samples(), s.channels}, generator), s, layout);
+}
+
+}  // namespace orthobatch::bench
