@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
   orthobatch::cli::add_data(app, run);
   orthobatch::cli::add_layers(app, run);
   orthobatch::cli::add_check(app, run);
+  orthobatch::cli::add_bench(app, run);
   if (const std::string complaint = unknown_verb(app, argc, argv); !complaint.empty()) {
     fmt::print(stderr, "orthobatch: {}\n", complaint);
     return 2;

@@ -10,6 +10,7 @@ namespace orthobatch::cli {
 /// What the chosen verb does; returns the exit code.
 using Run = std::function<int()>;
 
+void add_bench(CLI::App& app, Run& run);
 void add_layers(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
 void add_data(CLI::App& app, Run& run);

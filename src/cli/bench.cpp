@@ -1,0 +1,223 @@
+// orthobatch bench: the layers' speed and memory beside torch's BatchNorm2d.
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "bench/report.h"
+#include "cli/bench_tables.h"
+#include "cli/interrupt.h"
+#include "cli/memory.h"
+#include "cli/verbs.h"
+#include "core/text.h"
+#include "io/file.h"
+
+namespace orthobatch::cli {
+namespace {
+
+using bench::Layout;
+
+constexpr int64_t default_repeats = 5, quick_repeats = 2;
+constexpr double busy_load = 0.5;
+// A step is short beside a round over all layers.
+constexpr int64_t step_rounds_per_repeat = 3;
+
+struct Arguments {
+  std::string shapes, layout = "both", sections = "layers,memory,step,scaling", json;
+  std::vector<std::string> layers;
+  int threads = 0;
+  int64_t repeats = 0;
+  bool quick = false;
+};
+
+/// What is being measured: one line that is redrawn on a terminal, else a line for each thing.
+class StatusLine {
+ public:
+  ~StatusLine() { clear(); }
+
+  void show(const std::string& what, int64_t done, int64_t rounds) {
+    if (on_terminal_) {
+      fmt::print(stderr, "\r\033[K{}, {} of {}", what, done + 1, rounds);
+      std::fflush(stderr);
+      drawn_ = true;
+    } else if (what != last_) {
+      fmt::print(stderr, "measuring {}\n", what);
+      last_ = what;
+    }
+  }
+
+  void clear() {
+    if (drawn_) std::fputs("\r\033[K", stderr);
+    drawn_ = false;
+  }
+
+ private:
+  bool on_terminal_ = ::isatty(STDERR_FILENO) != 0;
+  bool drawn_ = false;
+  std::string last_;
+};
+
+std::vector<bench::Shape> shapes_of(const Arguments& a) {
+  if (!a.shapes.empty()) return bench::parse_shapes(a.shapes);
+  if (a.quick) return {{32, 16, 14, 14}, {32, 64, 8, 8}};
+  return bench::standard_shapes();
+}
+
+std::vector<Layout> layouts_of(const Arguments& a) {
+  if (a.layout == "cl") return {Layout::channels_last};
+  if (a.layout == "nchw") return {Layout::nchw};
+  return {Layout::channels_last, Layout::nchw};
+}
+
+std::set<std::string> sections_of(const std::string& text) {
+  const std::vector<std::string> known = {"layers", "memory", "step", "scaling"};
+  std::set<std::string> out;
+  std::istringstream words(text + ",");
+  for (std::string word; std::getline(words, word, ',');) {
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      throw std::invalid_argument(fmt::format("expected {}, separated by commas, found '{}'{}",
+                                              join_choices(known), word, suggestion(word, known)));
+    out.insert(word);
+  }
+  return out;
+}
+
+/// Before minutes of measuring, not after.
+void check_place(const std::string& json) {
+  if (json.empty()) return;
+  const std::string folder = parent_path(json);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw FileError(json, fmt::format("cannot write in {}", folder));
+}
+
+void print(StatusLine& status, const std::string& text) {
+  status.clear();
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+bench::Results measure(const Arguments& a, bench::Session session,
+                       const std::vector<bench::Candidate>& candidates, StatusLine& status) {
+  const std::vector<bench::Shape> shapes = shapes_of(a);
+  const std::vector<Layout> layouts = layouts_of(a);
+  const std::set<std::string> sections = sections_of(a.sections);
+  bench::Results results;
+  // Memory comes first: what our layers keep between calls must not be there before it counts.
+  if (sections.count("memory")) {
+    results.memory = measure_memory(shapes, layouts, candidates, session);
+    print(status, results.memory.empty() ? "Extra memory: not counted in a build with a sanitizer\n"
+                                         : memory_table(results.memory));
+  }
+  if (sections.count("layers")) {
+    for (const bench::Shape& shape : shapes)
+      for (const Layout layout : layouts) {
+        results.layers.push_back(measure_layers(shape, layout, candidates, session));
+        print(status, layer_table(results.layers.back()));
+      }
+    print(status, mean_table(results.layers));
+  }
+  if (sections.count("scaling")) {
+    results.scaling = measure_scaling(session, a.quick);
+    for (const bench::ScalingSeries& series : results.scaling) print(status, scaling_table(series));
+  }
+  if (sections.count("step")) {
+    session.repeats *= step_rounds_per_repeat;
+    for (const char* data : {"mnist", "svhn"}) {
+      results.step.push_back(measure_step(data, a.quick ? 32 : 256, session));
+      print(status, step_table(results.step.back()));
+    }
+  }
+  return results;
+}
+
+int run_bench(const Arguments& a) {
+  const std::vector<bench::Candidate> candidates =
+      a.layers.empty() ? bench::all_candidates() : bench::parse_candidates(a.layers);
+  check_place(a.json);
+  StatusLine status;
+  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const bench::Session session = {
+      a.threads > 0 ? a.threads : cores,
+      a.repeats > 0 ? a.repeats : (a.quick ? quick_repeats : default_repeats), interrupted(),
+      [&](const std::string& what, int64_t done, int64_t rounds) {
+        status.show(what, done, rounds);
+      }};
+  fmt::print(
+      "{}, {} thread{}, {} repeats after a warm-up, all layers in turn within each; milliseconds,\n"
+      "medians unless said otherwise. x torch: over torch's BatchNorm2d in the same layout. x "
+      "GEMM:\n"
+      "over 4.5 N^2 M multiply-adds at the rate of plain products in the same run. speed-up: of "
+      "all\n"
+      "threads over one.\n\n",
+      bench::cpu_name(), session.threads, session.threads == 1 ? "" : "s", session.repeats);
+  const double load = bench::load_average();
+  if (load > busy_load)
+    fmt::print(stderr,
+               "orthobatch: warning: other programs keep this machine busy (load {:.1f}): expect "
+               "noise\n",
+               load);
+  try {
+    const bench::Results results = measure(a, session, candidates, status);
+    const std::vector<bench::Bar> bars = judge(results, session.threads);
+    print(status, bar_table(bars));
+    if (!a.json.empty()) {
+      write_file(a.json, to_json(results, session, load, bars).dump(1) + "\n");
+      fmt::print("All numbers are in {}\n", a.json);
+    }
+  } catch (const bench::Stopped&) {
+    status.clear();
+    fmt::print(stderr, "orthobatch: stopped{}\n",
+               a.json.empty() ? "" : "; " + a.json + " was not written");
+    return 130;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Run& run) {
+  auto* verb =
+      app.add_subcommand("bench", "The layers' speed and memory beside torch's BatchNorm2d");
+  auto a = std::make_shared<Arguments>();
+  verb->add_option("--shapes", a->shapes,
+                   "Inputs as 256x64x14x14,32x256x8x8; with * a pattern that picks from the "
+                   "standard eight: '256x*x14x14' (default: those eight)");
+  verb->add_option("--layers", a->layers,
+                   "Layer specs, or 'composed' for a ZCA of torch's operations (default: every "
+                   "method); torch's BatchNorm2d is always measured");
+  verb->add_option("--layout", a->layout, "Of the layers' inputs: cl is channels_last")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cl", "nchw", "both"}));
+  verb->add_option("--sections", a->sections, "What to measure")->capture_default_str();
+  verb->add_option("--threads", a->threads, "All threads are so many (default: all cores)")
+      ->check(CLI::Range(1, 1024));
+  verb->add_option("--repeats", a->repeats,
+                   fmt::format("Counted rounds (default {}, with --quick {})", default_repeats,
+                               quick_repeats))
+      ->check(CLI::Range(1, 100000));
+  verb->add_flag("--quick", a->quick,
+                 "Small shapes and few repeats: whether it runs, not how fast");
+  verb->add_option("--json", a->json, "Writes every number to this file");
+  verb->callback([&run, a] {
+    const auto check = [](const char* option, const auto& parse) {
+      try {
+        parse();
+      } catch (const std::invalid_argument& error) {
+        throw CLI::ValidationError(option, error.what());
+      }
+    };
+    check("--shapes", [&] { shapes_of(*a); });
+    check("--sections", [&] { sections_of(a->sections); });
+    run = [a] {
+      stop_on_signals();
+      keep_freed_memory();
+      return run_bench(*a);
+    };
+  });
+}
+
+}  // namespace orthobatch::cli

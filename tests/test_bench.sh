@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# orthobatch bench as its user meets it: tables, JSON, messages and exit codes.
+# usage: test_bench.sh PROGRAM CMAKE
+set -u
+program=$1 cmake=$2
+checks=$(cd "$(dirname "$0")" && pwd)/bench_json.cmake
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+fail() {
+  printf 'FAILED: %s\n' "$*"
+  failures=$((failures + 1))
+}
+
+# refuse PATTERN ARGUMENTS…: exit code 1 or 2, one line and at most the hint at --help, an extended
+# regular expression in it
+refuse() {
+  local pattern=$1 output status
+  shift
+  output=$("$program" bench "$@" 2>&1)
+  status=$?
+  output=$(grep -vx 'Run with --help for more information.' <<<"$output")
+  { [ "$status" -ge 1 ] && [ "$status" -le 2 ] && [ "$(wc -l <<<"$output")" -eq 1 ] &&
+    grep -qE -- "$pattern" <<<"$output"; } ||
+    fail "bench $*: expected exit 1 or 2 and one line with /$pattern/, got exit $status and: $output"
+}
+
+# --- a quick run ---------------------------------------------------------------------------------
+"$program" bench --quick --json quick.json >out 2>err || fail "a quick run: $(cat err)"
+grep -qE '^32x16x14x14 channels_last, GEMM [0-9]+ GFLOP/s$' out || fail "no table for a shape: $(cat out)"
+for layer in 'torch BatchNorm2d' BN 'ZCA\(1e-5,1e12\)' 'PLDLP\(1e-5\)' 'composed ZCA' \
+  'ZCA\(1e-5,1e12\)->W->Gamma'; do
+  [ "$(grep -cE "^$layer +[0-9]" out)" -ge 4 ] || fail "not in every table: $layer"
+done
+# The layers are those of the registry: each line of `layers` that begins with a name.
+for method in $("$program" layers | grep -oE '^[A-Za-z_]+\(' | tr -d '('); do
+  grep -qE "^$method(\(| )" out || fail "not measured: $method"
+done
+grep -qE '^ZCA over channels: time ~ N\^-?[0-9.]+' out || fail 'no exponent over channels'
+grep -qE '^ours, ZCA.* [0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+$' out || fail 'no training step'
+grep -qE 'not judged' out || fail 'small shapes were judged by the bars of the large'
+grep -q $'\r' err && fail 'a redrawn line in a file'
+grep -qE '^measuring 32x64x8x8 nchw$' err || fail "no progress: $(cat err)"
+"$cmake" -DFILE=quick.json -P "$checks" >json.out 2>&1 || fail "quick.json: $(cat json.out)"
+
+# --- a part of it --------------------------------------------------------------------------------
+"$program" bench --quick --sections layers --layout nchw --shapes 4x8x6x6 --layers 'LDL(1e-3)' BN \
+  --threads 1 >out 2>err || fail "a part: $(cat err)"
+[ "$(grep -cE '^(torch BatchNorm2d|LDL\(0.001\)|BN) .* -$' out)" -eq 6 ] ||
+  fail "expected three layers in two tables, without a speed-up: $(cat out)"
+grep -qE 'channels_last, GEMM|^composed ZCA +[0-9]|^Training step|^Extra memory' out && fail "more than was asked for: $(cat out)"
+
+# --- Ctrl-C --------------------------------------------------------------------------------------
+(exec "$program" bench --quick --repeats 100000 --json stopped.json >out 2>err) &
+pid=$!
+for _ in $(seq 600); do grep -q 'measuring 32x16x14x14' err 2>/dev/null && break; sleep 0.05; done
+kill -TERM $pid  # as Ctrl-C; a background process of a script ignores SIGINT itself
+wait $pid
+code=$?
+[ $code -eq 130 ] || fail "Ctrl-C: expected exit 130, got $code: $(cat err)"
+grep -q 'stopped; stopped.json was not written' err || fail "Ctrl-C: $(cat err)"
+[ -e stopped.json ] && fail 'Ctrl-C left a JSON file'
+
+# --- bad options ---------------------------------------------------------------------------------
+refuse "shapes: expected BATCHxCHANNELSxHEIGHTxWIDTH, as 256x64x14x14, found '256x64'" --shapes 256x64
+refuse "found '256x0x14x14'" --shapes 32x16x4x4,256x0x14x14
+refuse "found '8x8x8x8z'" --shapes 8x8x8x8z
+refuse "found ''" --shapes 8x8x8x8,,8x8x8x8
+refuse 'at most [0-9]+ values, found 65536x65536x1x1' --shapes 65536x65536x1x1
+refuse '2 samples' --shapes 1x8x1x1
+refuse "found '7x\*' which picks none" --shapes '7x*'
+refuse "sections: .*did you mean 'scaling'" --sections scalin
+refuse 'layout' --layout chw
+refuse 'threads' --threads 0
+refuse 'repeats' --repeats 0
+refuse "did you mean '--repeats'" --repeat 3
+refuse 'nowhere/b.json: cannot write in nowhere' --json nowhere/b.json
+# A bad spec is shown with a caret, as everywhere.
+output=$("$program" bench --quick --layers ZCB 2>&1)
+[ $? -eq 2 ] || fail '--layers ZCB: expected exit 2'
+grep -q "did you mean 'ZCA'" <<<"$output" || fail "--layers ZCB: $output"
+
+[ "$failures" -eq 0 ] && echo 'bench: all as expected'
+exit "$failures"
