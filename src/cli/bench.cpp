@@ -147,13 +147,15 @@ int run_bench(const Arguments& a) {
         status.show(what, done, rounds);
       }};
   fmt::print(
-      "{}, {} thread{}, {} repeats after a warm-up, all layers in turn within each; milliseconds,\n"
-      "medians unless said otherwise. x torch: over torch's BatchNorm2d in the same layout. x "
-      "GEMM:\n"
-      "over 4.5 N^2 M multiply-adds at the rate of plain products in the same run. speed-up: of "
-      "all\n"
-      "threads over one.\n\n",
-      bench::cpu_name(), session.threads, session.threads == 1 ? "" : "s", session.repeats);
+      "{}, {} thread{}, {} repeats ({} of a training step) after a warm-up, everything in turn "
+      "within\n"
+      "each; milliseconds, medians unless said otherwise. x torch: over torch's BatchNorm2d in "
+      "the\n"
+      "same layout. x GEMM: over 4.5 N^2 M multiply-adds at the rate of plain products in the "
+      "same\n"
+      "run. speed-up: of all threads over one.\n\n",
+      bench::cpu_name(), session.threads, session.threads == 1 ? "" : "s", session.repeats,
+      step_rounds_per_repeat * session.repeats);
   const double load = bench::load_average();
   if (load > busy_load)
     fmt::print(stderr,
