@@ -9,12 +9,11 @@
 namespace orthobatch::kernels::ORTHOBATCH_LOOPS {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int lanes = 8;
-#else
-constexpr int lanes = 4;
+#ifndef ORTHOBATCH_LANES
+#define ORTHOBATCH_LANES 4
 #endif
-constexpr int wide = 3;  // vectors beside each other in a tile of accumulators
+constexpr int lanes = ORTHOBATCH_LANES;  // doubles in a vector
+constexpr int wide = 3;                  // vectors beside each other in a tile of accumulators
 
 /// A vector of doubles, and of as many floats, at any address.
 typedef double Lane __attribute__((vector_size(8 * lanes), aligned(8), may_alias));
