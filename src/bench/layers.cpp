@@ -5,7 +5,10 @@
 
 #include <algorithm>
 
+#include "core/cayley.h"
+#include "core/layer.h"
 #include "core/linalg.h"
+#include "kernels/passes.h"
 
 #ifndef _OPENMP
 #error "at::parallel_for runs on one thread in code compiled without OpenMP"
@@ -48,6 +51,31 @@ class TiledProduct {
   torch::Tensor samples_, matrix_, out_;
 };
 
+/// What a layer does between its passes, on statistics of its own input.
+class Algebra {
+ public:
+  Algebra(const LayerSpec& spec, const torch::Tensor& x)
+      : algebra_(spec, x.size(1)),
+        parameters_{Vector(x.size(1), 1.0), Vector(x.size(1)),
+                    Vector(spec.has_rotation() ? skew_size(x.size(1)) : 0)},
+        moments_(kernels::passes_for(x).moments(x.detach(), algebra_.block())),
+        products_(kernels::passes_for(x).products(x.detach(), x.detach(), moments_.mean,
+                                                  algebra_.product_block())) {
+    if (!spec.has_scale()) parameters_.gamma.clear();
+  }
+
+  void run() const {
+    const Fold fold = algebra_.fold(moments_.mean, moments_.covariance, parameters_);
+    algebra_.pullback(fold, parameters_, products_.B, /*needs_sigma=*/true);
+  }
+
+ private:
+  LayerAlgebra algebra_;
+  LayerParameters parameters_;
+  kernels::Moments moments_;
+  kernels::Products products_;
+};
+
 }  // namespace
 
 const LayerTimes* LayerResult::find(Candidate::Kind kind) const {
@@ -79,8 +107,10 @@ LayerResult measure_layers(const Shape& shape, Layout layout,
   const TiledProduct product(shape);
   LayerResult result{shape, layout, {}, {}};
   std::vector<Layer> layers;
+  std::vector<std::unique_ptr<Algebra>> algebras;
   for (const Candidate& candidate : candidates) {
-    result.rows.push_back({candidate, {}, {}});
+    result.rows.push_back({candidate, {}, {}, {}});
+    algebras.push_back(candidate.spec ? std::make_unique<Algebra>(*candidate.spec, x) : nullptr);
     layers.push_back(make_layer(candidate, shape.channels));
   }
 
@@ -94,6 +124,10 @@ LayerResult measure_layers(const Shape& shape, Layout layout,
   for (size_t i = 0; i < layers.size(); ++i)
     work.emplace_back([&, i](bool counted) {
       run_pass(layers[i], x, gradient, counted ? &result.rows[i].all : nullptr);
+      if (!algebras[i]) return;
+      const double start = now();
+      algebras[i]->run();
+      if (counted) result.rows[i].algebra.each.push_back(1e3 * (now() - start));
     });
   for (size_t i = 0; i < layers.size(); ++i) {
     // torch's products run on OpenBLAS, whose own thread count torch does not set.

@@ -59,6 +59,7 @@ Json layer_row_json(const LayerTimes& row, const LayerResult& result, const Pass
     out["one_thread"] = pass_json(row.one);
     out["speedup"] = ratio_json(row.one.both, row.all.both);
   }
+  if (!row.algebra.each.empty()) out["small_matrices"] = times_json(row.algebra);
   out["ratio_to_torch_batchnorm"] = {{"forward", ratio_json(row.all.forward, torch_bn.forward)},
                                      {"backward", ratio_json(row.all.backward, torch_bn.backward)},
                                      {"both", ratio_json(row.all.both, torch_bn.both)}};

@@ -28,15 +28,17 @@ std::string right(const char* title) { return fmt::format("{:>8}", title); }
 std::string layer_table(const bench::LayerResult& result) {
   const Times& torch_bn = result.find(bench::Candidate::Kind::torch_bn)->all.both;
   Rows rows = {{"layer", right("forward"), right("backward"), right("both"), right("best"),
-                right("x torch"), right("x GEMM"), right("speed-up")}};
+                right("x torch"), right("x GEMM"), right("speed-up"), right("NxN, %")}};
   for (const bench::LayerTimes& row : result.rows) {
     const bench::PassTimes& t = row.all;
     const double multiple =
         bench::against_product(t.both.median(), result.product.median()).multiple;
-    rows.push_back({row.candidate.name(), number(t.forward.median()), number(t.backward.median()),
-                    number(t.both.median()), number(t.both.best()), ratio(t.both, torch_bn),
-                    row.candidate.has_products() ? number(multiple) : right("-"),
-                    ratio(row.one.both, t.both)});
+    rows.push_back(
+        {row.candidate.name(), number(t.forward.median()), number(t.backward.median()),
+         number(t.both.median()), number(t.both.best()), ratio(t.both, torch_bn),
+         row.candidate.has_products() ? number(multiple) : right("-"), ratio(row.one.both, t.both),
+         row.algebra.each.empty() ? right("-")
+                                  : number(100 * row.algebra.median() / t.both.median())});
   }
   return fmt::format("{} {}, GEMM {:.0f} GFLOP/s\n{}", to_string(result.shape),
                      name_of(result.layout), result.product_gflops(), format_table(rows));

@@ -59,6 +59,12 @@ char letter(Op op) { return op == Op::none ? 'N' : 'T'; }
                            std::to_string(info) + ", expected 0)");
 }
 
+/// Workspaces are kept from call to call.
+template <typename T>
+void grow(std::vector<T>& workspace, size_t size) {
+  if (workspace.size() < size) workspace.resize(size);
+}
+
 }  // namespace
 
 // BLAS is column-major: the row-major product C = op(A) op(B) is Cᵀ = op(B)ᵀ op(A)ᵀ there.
@@ -123,8 +129,10 @@ SymmetricEigen eigh(const Matrix& a) {
   Matrix vectors = a;  // row k becomes eigenvector k: LAPACK writes columns, column-major
   Vector ascending(n);
   const int lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n;
-  Vector work(lwork);
-  std::vector<int> iwork(liwork);
+  static thread_local Vector work;
+  static thread_local std::vector<int> iwork;
+  grow(work, lwork);
+  grow(iwork, liwork);
   int info = 0;
   const OnThisThread guard;
   dsyevd_("V", "L", &n, vectors.data(), &n, ascending.data(), work.data(), &lwork, iwork.data(),
@@ -140,7 +148,8 @@ SymmetricEigen eigh(const Matrix& a) {
 Matrix solve(const Matrix& a, const Matrix& b) {
   const int n = static_cast<int>(a.rows()), columns = static_cast<int>(b.cols());
   Matrix lu = transpose(a), x = transpose(b);
-  std::vector<int> pivots(n);
+  static thread_local std::vector<int> pivots;
+  grow(pivots, n);
   int info = 0;
   const OnThisThread guard;
   dgesv_(&n, &columns, lu.data(), &n, pivots.data(), x.data(), &n, &info);
