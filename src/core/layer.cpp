@@ -26,12 +26,12 @@ BlockMatrix scale_rows(const Vector& rows, BlockMatrix a) {
 
 /// max_i Σ_j |T_ij| σ_j
 double amplification_of(const Factor& f) {
-  const Vector variance = diag(f.conditioned);
+  Vector deviation = diag(f.conditioned);
+  for (double& d : deviation) d = std::sqrt(std::max(d, 0.0));
   double largest = 1.0;
   for (int64_t i = 0; i < f.T.rows(); ++i) {
     double terms = 0;
-    for (int64_t j = 0; j < f.T.cols(); ++j)
-      terms += std::abs(f.T(i, j)) * std::sqrt(std::max(variance[j], 0.0));
+    for (int64_t j = 0; j < f.T.cols(); ++j) terms += std::abs(f.T(i, j)) * deviation[j];
     largest = std::max(largest, terms);
   }
   return largest;

@@ -19,9 +19,9 @@ using torch::autograd::variable_list;
 /// 3e-8 times the amplification (duplicated channels with ε = 1e-5 have 450).
 constexpr double largest_float_amplification = 128;
 
-/// A mean this far from 0, in the units of the output, must be taken off before the product, or it
-/// would cost as much in rounding: N terms of this size err by about 2^-25·√N times it.
-constexpr double largest_float_mean = 16;
+/// A mean that is larger than this in the units of the output is taken off before the product: the
+/// error it would bring is, as above, about 3e-8 times it.
+constexpr double largest_float_mean = 64;
 
 struct SavedCall : torch::CustomClassHolder {
   LayerCall call;

@@ -141,7 +141,8 @@ class Zca : public Method {
  private:
   std::unique_ptr<Factor> condition(const Matrix& sigma, double eps, const FloorRule& rule) const {
     auto f = std::make_unique<ZcaFactor>();
-    auto [lambda, U] = linalg::eigh(add_to_diagonal(sigma, eps));
+    Matrix shifted = add_to_diagonal(sigma, eps);
+    auto [lambda, U] = linalg::eigh(shifted);
     const size_t n = lambda.size();
     f->floor = rule(lambda);
     if (f->floor.theta < eps || f->floor.theta <= 0) f->floor.source = -1;
@@ -161,7 +162,8 @@ class Zca : public Method {
       f->null += is_null;
     }
     f->T = spectral_function(U, f->root);
-    f->conditioned = spectral_function(U, f->floored_);
+    // The product only where an eigenvalue was moved.
+    f->conditioned = f->floored_ == lambda ? std::move(shifted) : spectral_function(U, f->floored_);
     f->U = std::move(U);
     f->lambda = std::move(lambda);
     f->gradient = gradient_;
