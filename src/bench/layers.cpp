@@ -1,9 +1,12 @@
 #include "bench/layers.h"
 
 #include <ATen/Parallel.h>
+#include <omp.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "core/cayley.h"
 #include "core/layer.h"
@@ -17,9 +20,11 @@
 namespace orthobatch::bench {
 namespace {
 
-void use_threads(int count) {
-  if (at::get_num_threads() != count) at::set_num_threads(count);
-}
+using namespace std::chrono_literals;
+
+/// at::set_num_threads would make a new pool of another library's threads each time, and those spin
+/// on a core for a while.
+void use_threads(int count) { omp_set_num_threads(count); }
 
 /// Samples (M×N, row-major) times an N×N matrix, in tiles of about 128 KiB that stay in a core's
 /// cache: the rate the machine's products over the data can have.
@@ -117,6 +122,8 @@ LayerResult measure_layers(const Shape& shape, Layout layout,
   std::vector<std::function<void(bool)>> work;
   work.emplace_back([&](bool counted) {
     use_threads(session.threads);
+    // The threads are awake before anything is timed on them.
+    for (const double until = now() + 0.01; now() < until;) product.run();
     const double start = now();
     product.run();
     if (counted) result.product.each.push_back(1e3 * (now() - start));
@@ -124,6 +131,8 @@ LayerResult measure_layers(const Shape& shape, Layout layout,
   for (size_t i = 0; i < layers.size(); ++i)
     work.emplace_back([&, i](bool counted) {
       run_pass(layers[i], x, gradient, counted ? &result.rows[i].all : nullptr);
+      // torch's products wake OpenBLAS's own threads, which hold a core for a while after.
+      if (candidates[i].kind == Candidate::Kind::composed) std::this_thread::sleep_for(50ms);
       if (!algebras[i]) return;
       const double start = now();
       algebras[i]->run();
