@@ -57,6 +57,8 @@ int main(int argc, char** argv) {
   orthobatch::cli::Run run;
   orthobatch::cli::add_train(app, run);
   orthobatch::cli::add_eval(app, run);
+  orthobatch::cli::add_reproduce(app, run);
+  orthobatch::cli::add_report(app, run);
   orthobatch::cli::add_data(app, run);
   orthobatch::cli::add_layers(app, run);
   orthobatch::cli::add_check(app, run);

@@ -12,6 +12,7 @@
 #include "data/catalogue.h"
 #include "io/file.h"
 #include "orthobatch/spec.h"
+#include "train/resume.h"
 #include "train/trainer.h"
 
 namespace orthobatch::cli {
@@ -30,23 +31,6 @@ struct Arguments {
 void use_threads(TrainConfig& config) {
   if (config.threads == 0)
     config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
-/// "mnist-ZCAE_1e-7_1e12-seed1"
-std::string default_folder(const TrainConfig& config) {
-  std::string name = config.data + "-";
-  for (const char c : layers_text(config)) {
-    if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.')
-      name += c;
-    else if (name.back() != '_' && c != ')' && c != '>')
-      name += '_';
-  }
-  return join_path("runs", name + "-seed" + std::to_string(config.seed));
-}
-
-std::string read_text(const std::string& path) {
-  const Bytes bytes = read_file(path, 1 << 20);
-  return {bytes.begin(), bytes.end()};
 }
 
 TrainConfig config_of(const Arguments& a) {
@@ -115,7 +99,9 @@ void announce(const TrainConfig& config, const DataSet& data, const RunFolder& f
 
 int begin(const Arguments& a) {
   const TrainConfig config = config_of(a);
-  const std::string path = a.out.empty() ? default_folder(config) : a.out;
+  const std::string path =
+      a.out.empty() ? join_path("runs", run_name(config.data, layers_text(config), config.seed))
+                    : a.out;
   if (file_exists(join_path(path, "config.json")))
     throw std::invalid_argument(fmt::format(
         "{} holds a run already: go on with --resume {}, or give another --out", path, path));
@@ -128,36 +114,15 @@ int begin(const Arguments& a) {
   return finish(trainer, folder, progress);
 }
 
-/// The newest checkpoint of a run that can be read; empty when there is none. Says which it
-/// refuses.
-std::string usable_checkpoint(const RunFolder& folder) {
-  std::string complaint;
-  for (const std::string& path : {folder.last(), folder.previous()}) {
-    if (!file_exists(path)) continue;
-    try {
-      const CheckpointHeader header = read_checkpoint_header(path);
-      TrainConfig config = config_from_json(header.config, path);
-      check_config(config);
-      DigitNet net(header.config.at("found").at("image").at(2).get<int64_t>(), config.blocks);
-      load_checkpoint(path, net, nullptr);
-      if (!complaint.empty())
-        fmt::print(stderr, "orthobatch: {}\northobatch: going on from {} instead\n", complaint,
-                   path);
-      return path;
-    } catch (const std::exception& error) {
-      if (!complaint.empty()) throw;
-      complaint = error.what();
-    }
-  }
-  if (!complaint.empty()) throw std::runtime_error(complaint);
-  return "";
-}
-
 int resume(const Arguments& a) {
   if (!file_exists(join_path(a.resume, "config.json")))
     throw FileError(join_path(a.resume, "config.json"), "file", "the config of a run", "none");
   const RunFolder folder(a.resume);
-  const std::string checkpoint = usable_checkpoint(folder);
+  std::string complaint;
+  const std::string checkpoint = usable_checkpoint(folder, complaint);
+  if (!complaint.empty())
+    fmt::print(stderr, "orthobatch: {}\northobatch: going on from {} instead\n", complaint,
+               checkpoint);
   const nlohmann::json json = checkpoint.empty()
                                   ? parse_json(read_text(folder.config()), folder.config())
                                   : read_checkpoint_header(checkpoint).config;

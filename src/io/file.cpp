@@ -74,6 +74,11 @@ Bytes read_file(const std::string& path, uint64_t limit) {
   return bytes;
 }
 
+std::string read_text(const std::string& path, uint64_t limit) {
+  const Bytes bytes = read_file(path, limit);
+  return {bytes.begin(), bytes.end()};
+}
+
 void write_file(const std::string& path, const void* data, size_t size) {
   const std::string temporary = path + temporary_mark + std::to_string(::getpid());
   try {

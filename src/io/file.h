@@ -24,6 +24,9 @@ bool file_exists(const std::string& path);
 /// The whole file; refused when it has more than `limit` bytes.
 Bytes read_file(const std::string& path, uint64_t limit = uint64_t{1} << 32);
 
+/// The same as text.
+std::string read_text(const std::string& path, uint64_t limit = uint64_t{1} << 20);
+
 /// Puts `size` bytes at `path` at once or not at all: temporary name, fsync, rename. What stood
 /// there before is untouched when anything fails.
 void write_file(const std::string& path, const void* data, size_t size);

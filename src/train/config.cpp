@@ -3,72 +3,17 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 
 #include "core/text.h"
 #include "data/catalogue.h"
 #include "orthobatch/spec.h"
+#include "train/json_fields.h"
 
 namespace orthobatch {
 namespace {
 
 using nlohmann::json;
-
-/// Reads the members of one JSON object into variables; every member must be known.
-class Fields {
- public:
-  Fields(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object.is_object()) fail("expected an object", object);
-  }
-
-  void number(const char* key, double& out) {
-    if (const json* v = find(key, &json::is_number, "a number")) out = v->get<double>();
-  }
-  template <typename Integer>
-  void integer(const char* key, Integer& out) {
-    const json* v = find(key, &json::is_number, "an integer");
-    if (!v) return;
-    const double value = v->get<double>();
-    if (value != std::floor(value) || value < 0 || value > 9007199254740992.0)
-      fail(fmt::format("{}: expected an integer, 0 or more", key), *v);
-    out = v->is_number_integer() ? v->get<Integer>() : static_cast<Integer>(value);
-  }
-  void text(const char* key, std::string& out) {
-    if (const json* v = find(key, &json::is_string, "a text")) out = v->get<std::string>();
-  }
-  const json* object(const char* key) { return find(key, &json::is_object, "an object"); }
-  const json* array(const char* key) { return find(key, &json::is_array, "a list"); }
-  /// A member that is there for the reader of the file.
-  void ignore(const char* key) { known_.emplace_back(key); }
-
-  std::string path(const std::string& key) const { return where_ + ": " + key; }
-
-  /// After all members have been asked for.
-  void refuse_others() const {
-    for (const auto& [key, value] : object_.items())
-      if (std::find(known_.begin(), known_.end(), key) == known_.end())
-        throw std::invalid_argument(fmt::format("{}: no setting '{}', expected {}{}", where_, key,
-                                                join_choices(known_), suggestion(key, known_)));
-  }
-
-  [[noreturn]] void fail(const std::string& what, const json& found) const {
-    throw std::invalid_argument(fmt::format("{}: {}, found {}", where_, what, found.dump()));
-  }
-
- private:
-  const json* find(const char* key, bool (json::*is)() const noexcept, const char* expected) {
-    known_.emplace_back(key);
-    const auto it = object_.find(key);
-    if (it == object_.end()) return nullptr;
-    if (!((*it).*is)()) fail(fmt::format("{}: expected {}", key, expected), *it);
-    return &*it;
-  }
-
-  const json& object_;
-  std::string where_;
-  std::vector<std::string> known_;
-};
+using Fields = JsonFields;
 
 BlockConfig block_from_json(const json& object, const std::string& where, BlockConfig block) {
   Fields fields(object, where);

@@ -51,11 +51,18 @@ void Progress::update(const Moment& m) {
   if (since < (style_ == Style::bar ? redraw_seconds : line_seconds)) return;
   last_ = now;
   const double share = static_cast<double>(m.step) / static_cast<double>(m.steps);
-  const std::string numbers =
+  std::string numbers =
       fmt::format("{:3.0f} %  {:.0f} images/s  loss {:.4f}  error {:.2f} %  left {} of epoch, {}",
                   100 * share, m.images_per_second, m.loss, m.error_percent,
                   duration_text(m.seconds_left_epoch), duration_text(m.seconds_left));
-  const std::string head = fmt::format("epoch {}/{}", m.epoch, m.epochs);
+  std::string head = fmt::format("epoch {}/{}", m.epoch, m.epochs);
+  if (overall_) {
+    const double epoch = overall_->seconds_epoch > 0 ? overall_->seconds_epoch : m.seconds_epoch;
+    head = fmt::format("[{}/{}] {}", overall_->run, overall_->runs, head);
+    numbers += fmt::format(
+        ", {} of all",
+        duration_text(m.seconds_left + epoch * static_cast<double>(overall_->epochs_after)));
+  }
   if (style_ == Style::lines) {
     fmt::print(stderr, "{} {}\n", head, numbers);
     return;

@@ -2,6 +2,7 @@
 // What a person sees of a run: a bar on a terminal, plain lines in a file or pipe, or nothing.
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace orthobatch {
@@ -26,14 +27,24 @@ class Progress {
   struct Moment {
     int64_t epoch, epochs, step, steps;
     double images_per_second, loss, error_percent, seconds_left_epoch, seconds_left;
+    double seconds_epoch;  ///< of a whole epoch, as it looks now
   };
   void update(const Moment& moment);
+
+  /// For a run that is one of several: update() says how long all of them will take.
+  struct Overall {
+    int64_t run, runs;
+    int64_t epochs_after;  ///< of the runs to come
+    double seconds_epoch;  ///< as the runs before took; 0: as this one takes
+  };
+  void set_overall(const Overall& overall) { overall_ = overall; }
 
   /// Takes the bar away.
   void clear();
 
  private:
   Style style_;
+  std::optional<Overall> overall_;
   bool drawn_ = false;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };

@@ -240,10 +240,10 @@ void Trainer::report_progress() {
   const double done = static_cast<double>(state_.step), images = static_cast<double>(state_.images);
   const double left_epoch = state_.seconds / done * left;
   const double whole = state_.seconds / done * static_cast<double>(loader_.steps());
-  progress_.update({state_.epoch + 1, config_.epochs, state_.step, loader_.steps(),
-                    images / state_.seconds, state_.loss_sum / images,
-                    100.0 * static_cast<double>(state_.wrong) / images, left_epoch,
-                    left_epoch + whole * static_cast<double>(config_.epochs - state_.epoch - 1)});
+  progress_.update(
+      {state_.epoch + 1, config_.epochs, state_.step, loader_.steps(), images / state_.seconds,
+       state_.loss_sum / images, 100.0 * static_cast<double>(state_.wrong) / images, left_epoch,
+       left_epoch + whole * static_cast<double>(config_.epochs - state_.epoch - 1), whole});
 }
 
 void Trainer::diverge(const std::string& what) {

@@ -1,0 +1,116 @@
+// orthobatch reproduce: trains the rows of an experiment and writes their report.
+
+#include "experiment/reproduce.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "cli/interrupt.h"
+#include "cli/memory.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "core/text.h"
+#include "io/file.h"
+#include "report/page.h"
+#include "report/verdict.h"
+
+namespace orthobatch::cli {
+namespace {
+
+struct Arguments {
+  std::string experiment;
+  ExperimentChanges changes;
+  ReproduceOptions options;
+  bool quiet = false;
+};
+
+/// Without folders: they are the reader's own.
+std::string command_text(const Arguments& a) {
+  std::string text =
+      "orthobatch reproduce " + std::filesystem::path(a.experiment).filename().string();
+  const auto add = [&](const char* option, const std::optional<int64_t>& value) {
+    if (value) text += fmt::format(" {} {}", option, *value);
+  };
+  add("--epochs", a.changes.epochs);
+  add("--seeds", a.changes.seeds);
+  add("--subset", a.changes.subset);
+  for (const std::string& pattern : a.changes.rows) text += fmt::format(" --rows '{}'", pattern);
+  if (a.options.threads > 0) text += fmt::format(" --threads {}", a.options.threads);
+  return text + " --out DIR";
+}
+
+void print_tables(const std::vector<ExperimentResult>& results, const std::string& name) {
+  for (const ExperimentResult& result : results) {
+    if (result.experiment.name != name) continue;
+    fmt::print("\n{}, the best epoch by test error (the paper's way) and the last:\n\n{}",
+               result.experiment.title, format_table(text_table(result)));
+    const GradientVerdict verdict = gradient_verdict(result);
+    if (!verdict.pairs.empty())
+      fmt::print("\nDoes the exact gradient change the order? {}\n", verdict.answer);
+  }
+}
+
+int reproduce(Arguments a) {
+  Experiment all = find_experiment(a.experiment);
+  ExperimentChanges without_rows = a.changes;
+  without_rows.rows.clear();
+  apply(without_rows, all);
+  Experiment chosen = all;
+  apply(a.changes, chosen);
+  a.options.command = command_text(a);
+  Progress progress(Progress::style_for_terminal(a.quiet));
+  Reproduction reproduction(chosen, all, a.options, progress, interrupted());
+  const Reproduction::Outcome outcome = reproduction.run();
+  progress.clear();
+
+  const std::string page = join_path(a.options.out, "report.html");
+  const std::vector<ExperimentResult> results = read_results({a.options.out});
+  write_file(page, report_page(results, {}));
+  if (outcome.stopped) {
+    fmt::print(stderr, "orthobatch: stopped; the same command goes on where it was\n");
+    return 130;
+  }
+  print_tables(results, chosen.name);
+  fmt::print("\n{} trained now, {} were done before. Report: {}\n", outcome.trained,
+             outcome.found_done, page);
+  for (const std::string& row : outcome.failed) fmt::print(stderr, "orthobatch: {}\n", row);
+  return outcome.failed.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_reproduce(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand(
+      "reproduce", "Trains every row of an experiment of the paper, or of a file, and reports");
+  auto a = std::make_shared<Arguments>();
+  verb->add_option("EXPERIMENT", a->experiment,
+                   join_choices(experiment_names()) + "; or a JSON file of the same form")
+      ->required();
+  verb->add_option("--out", a->options.out, "Folder of the runs and report.html")->required();
+  verb->add_option("--epochs", a->changes.epochs, "In place of the experiment's own")
+      ->check(CLI::Range(1, 100000));
+  verb->add_option("--seeds", a->changes.seeds, "Seeds 1 to so many, for every row")
+      ->check(CLI::Range(1, 1000));
+  verb->add_option("--rows", a->changes.rows,
+                   "Only rows whose name, with or without its arguments, matches this shell "
+                   "pattern; may be given again")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_option("--subset", a->changes.subset, "Only the first so many training images")
+      ->check(CLI::Range(2, 100000000));
+  verb->add_option("--threads", a->options.threads, "Of the training step (default: all)")
+      ->check(CLI::Range(1, 1024));
+  verb->add_option("--data-dir", a->options.data_dir,
+                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  verb->add_flag("--quiet", a->quiet, "No progress, only the table and errors");
+  verb->callback([&run, a] {
+    run = [a] {
+      stop_on_signals();
+      keep_freed_memory();
+      return reproduce(*a);
+    };
+  });
+}
+
+}  // namespace orthobatch::cli

@@ -1,0 +1,308 @@
+#include "experiment/experiment.h"
+
+#include <fmt/core.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/text.h"
+#include "embedded/experiments.h"
+#include "io/file.h"
+#include "orthobatch/spec.h"
+#include "train/json_fields.h"
+#include "train/resume.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* suffix = ".json";
+
+/// "ZCA_corr->W" of "ZCA_corr(0,inf)->W"
+std::string without_arguments(const std::string& row) {
+  std::string out;
+  int depth = 0;
+  for (const char c : row) {
+    if (c == '(') ++depth;
+    if (depth == 0) out += c;
+    if (c == ')' && depth > 0) --depth;
+  }
+  return out;
+}
+
+std::vector<uint64_t> read_seeds(const json& list, const JsonFields& at) {
+  std::vector<uint64_t> seeds;
+  for (const json& seed : list) {
+    if (!seed.is_number_unsigned()) at.fail("seeds: expected a list of integers, 0 or more", list);
+    seeds.push_back(seed.get<uint64_t>());
+  }
+  if (seeds.empty() || std::set<uint64_t>(seeds.begin(), seeds.end()).size() != seeds.size())
+    at.fail("seeds: expected one or more, each once", list);
+  return seeds;
+}
+
+std::vector<std::string> read_texts(const json& list, const char* key, const JsonFields& at) {
+  std::vector<std::string> texts;
+  for (const json& text : list) {
+    if (!text.is_string()) at.fail(fmt::format("{}: expected a list of texts", key), list);
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+/// Settings are a part of a run's config; the rest of it has its own place in the file.
+void check_settings(const json& settings, const std::string& where) {
+  for (const char* key : {"data", "layer", "epochs", "seed", "threads", "blocks"})
+    if (settings.contains(key))
+      throw std::invalid_argument(
+          fmt::format("{}: expected no '{}' here (it stands beside \"settings\"), found {}", where,
+                      key, settings.at(key).dump()));
+}
+
+PaperResult read_paper(const json& object, const std::string& where) {
+  JsonFields fields(object, where);
+  PaperResult paper;
+  double error = -1, loss = -1;
+  int64_t epoch = -1;
+  fields.number("error_percent", error);
+  fields.number("loss", loss);
+  fields.integer("epoch", epoch);
+  fields.refuse_others();
+  if (error > 100) fields.fail("error_percent: expected 0 to 100", error);
+  if (error >= 0) paper.error_percent = error;
+  if (loss >= 0) paper.loss = loss;
+  if (epoch >= 0) paper.epoch = epoch;
+  return paper;
+}
+
+/// What rows inherit from the experiment.
+struct Defaults {
+  std::string data = "mnist";
+  int64_t epochs = 25;
+  std::vector<uint64_t> seeds = {1};
+  json settings = json::object();
+};
+
+ExperimentRow read_row(const json& object, const std::string& where, const Defaults& defaults) {
+  JsonFields fields(object, where);
+  ExperimentRow row;
+  json config = defaults.settings;
+  std::string layer;
+  int64_t epochs = defaults.epochs;
+  fields.text("layer", layer);
+  fields.text("name", row.name);
+  fields.text("note", row.note);
+  fields.integer("epochs", epochs);
+  if (const json* settings = fields.object("settings")) {
+    check_settings(*settings, fields.path("settings"));
+    config.merge_patch(*settings);
+  }
+  const json* blocks = fields.array("blocks");
+  row.seeds = defaults.seeds;
+  if (const json* seeds = fields.array("seeds")) row.seeds = read_seeds(*seeds, fields);
+  if (const json* paper = fields.object("paper"))
+    row.paper = read_paper(*paper, fields.path("paper"));
+  fields.refuse_others();
+  if (layer.empty() && !blocks) fields.fail("expected a \"layer\" or \"blocks\"", object);
+
+  config["data"] = defaults.data;
+  config["epochs"] = epochs;
+  if (!layer.empty()) config["layer"] = layer;
+  if (blocks) config["blocks"] = *blocks;
+  row.config = config_from_json(config, where);
+  row.config.threads = 1;  // any that passes the check
+  try {
+    check_config(row.config);
+  } catch (const SpecError& error) {
+    throw std::invalid_argument(fmt::format("{}: {}", where, error.what()));
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("{}: {}", where, error.what()));
+  }
+  row.config.threads = 0;
+  if (row.name.empty()) row.name = layers_text(row.config);
+  return row;
+}
+
+ExperimentFigure read_figure(const json& object, const std::string& where,
+                             const std::vector<ExperimentRow>& rows) {
+  JsonFields fields(object, where);
+  ExperimentFigure figure;
+  fields.text("title", figure.title);
+  fields.integer("best", figure.best);
+  if (const json* patterns = fields.array("rows"))
+    figure.rows = read_texts(*patterns, "rows", fields);
+  fields.refuse_others();
+  if (figure.title.empty()) fields.fail("expected a \"title\"", object);
+  if (figure.rows.empty() == (figure.best == 0))
+    fields.fail("expected either \"rows\" or \"best\"", object);
+  for (const std::string& pattern : figure.rows)
+    if (std::none_of(rows.begin(), rows.end(),
+                     [&](const ExperimentRow& row) { return row_matches(pattern, row.name); }))
+      fields.fail("rows: expected patterns that match a row", pattern);
+  return figure;
+}
+
+/// Two rows of one name, or of names that make the same folder, would share their runs.
+void check_names(const std::vector<ExperimentRow>& rows, const std::string& source) {
+  std::set<std::string> seen;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (!seen.insert(run_name("", rows[i].name, 0)).second)
+      throw std::invalid_argument(
+          fmt::format("{}: rows[{}]: expected a name of its own (\"name\"), found another row "
+                      "'{}'",
+                      source, i, rows[i].name));
+}
+
+}  // namespace
+
+bool row_matches(const std::string& pattern, const std::string& row) {
+  return ::fnmatch(pattern.c_str(), row.c_str(), 0) == 0 ||
+         ::fnmatch(pattern.c_str(), without_arguments(row).c_str(), 0) == 0;
+}
+
+Experiment experiment_from_json(const json& object, const std::string& name,
+                                const std::string& source) {
+  JsonFields fields(object, source);
+  Experiment experiment;
+  Defaults defaults;
+  experiment.name = experiment.title = name;
+  fields.text("title", experiment.title);
+  if (const json* about = fields.array("about"))
+    for (const std::string& line : read_texts(*about, "about", fields))
+      experiment.about += line + "\n";
+  fields.text("data", defaults.data);
+  fields.integer("epochs", defaults.epochs);
+  fields.number("loss_share", experiment.loss_share);
+  fields.flag("pictures", experiment.pictures);
+  fields.ignore("made");
+  if (const json* seeds = fields.array("seeds")) defaults.seeds = read_seeds(*seeds, fields);
+  if (const json* settings = fields.object("settings")) {
+    check_settings(*settings, fields.path("settings"));
+    defaults.settings = *settings;
+  }
+  const json* rows = fields.array("rows");
+  const json* figures = fields.array("figures");
+  fields.refuse_others();
+  if (!(experiment.loss_share > 0))
+    fields.fail("loss_share: expected a number above 0", experiment.loss_share);
+  if (!rows || rows->empty())
+    fields.fail("rows: expected a list of one or more", rows ? *rows : json());
+  for (size_t i = 0; i < rows->size(); ++i)
+    experiment.rows.push_back(
+        read_row((*rows)[i], fmt::format("{}: rows[{}]", source, i), defaults));
+  check_names(experiment.rows, source);
+  for (size_t i = 0; figures && i < figures->size(); ++i)
+    experiment.figures.push_back(
+        read_figure((*figures)[i], fmt::format("{}: figures[{}]", source, i), experiment.rows));
+  if (experiment.figures.empty()) experiment.figures = {{"All rows", {"*"}, 0}};
+  return experiment;
+}
+
+std::vector<std::string> experiment_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_experiments)
+    names.push_back(std::filesystem::path(file.name).stem().string());
+  return names;
+}
+
+Experiment find_experiment(const std::string& name) {
+  for (const EmbeddedFile& file : embedded_experiments)
+    if (file.name == name + suffix)
+      return experiment_from_json(parse_json(file.text, name), name, name);
+  if (!file_exists(name))
+    throw std::invalid_argument(fmt::format("experiment: expected {} or a file, found '{}'{}",
+                                            join_choices(experiment_names()), name,
+                                            suggestion(name, experiment_names())));
+  return experiment_from_json(parse_json(read_text(name), name),
+                              std::filesystem::path(name).stem().string(), name);
+}
+
+void apply(const ExperimentChanges& changes, Experiment& experiment) {
+  std::vector<std::string> names;
+  for (const ExperimentRow& row : experiment.rows) names.push_back(row.name);
+  for (const std::string& pattern : changes.rows)
+    if (std::none_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return row_matches(pattern, name); }))
+      throw std::invalid_argument(fmt::format("--rows: no row of {} matches '{}', expected {}{}",
+                                              experiment.name, pattern, join_choices(names),
+                                              suggestion(pattern, names)));
+  const auto chosen = [&](const ExperimentRow& row) {
+    return changes.rows.empty() ||
+           std::any_of(changes.rows.begin(), changes.rows.end(),
+                       [&](const std::string& p) { return row_matches(p, row.name); });
+  };
+  std::vector<ExperimentRow> rows;
+  for (ExperimentRow& row : experiment.rows) {
+    if (!chosen(row)) continue;
+    if (changes.epochs) row.config.epochs = *changes.epochs;
+    if (changes.subset) row.config.subset = *changes.subset;
+    if (changes.seeds) {
+      row.seeds.clear();
+      for (int64_t seed = 1; seed <= *changes.seeds; ++seed) row.seeds.push_back(seed);
+    }
+    rows.push_back(std::move(row));
+  }
+  experiment.rows = std::move(rows);
+  // A figure whose rows are all left out goes with them.
+  for (ExperimentFigure& figure : experiment.figures) {
+    auto& patterns = figure.rows;
+    patterns.erase(std::remove_if(patterns.begin(), patterns.end(),
+                                  [&](const std::string& pattern) {
+                                    return std::none_of(experiment.rows.begin(),
+                                                        experiment.rows.end(),
+                                                        [&](const ExperimentRow& row) {
+                                                          return row_matches(pattern, row.name);
+                                                        });
+                                  }),
+                   patterns.end());
+  }
+  auto& figures = experiment.figures;
+  figures.erase(std::remove_if(figures.begin(), figures.end(),
+                               [](const auto& f) { return f.rows.empty() && f.best == 0; }),
+                figures.end());
+}
+
+ordered_json to_json(const Experiment& experiment) {
+  ordered_json out;
+  out["title"] = experiment.title;
+  std::string line;
+  for (const char c : experiment.about) {
+    if (c != '\n') {
+      line += c;
+      continue;
+    }
+    out["about"].push_back(line);
+    line.clear();
+  }
+  out["data"] = experiment.rows.front().config.data;
+  out["loss_share"] = experiment.loss_share;
+  out["pictures"] = experiment.pictures;
+  for (const ExperimentRow& row : experiment.rows) {
+    ordered_json r = {{"name", row.name}, {"epochs", row.config.epochs}, {"seeds", row.seeds}};
+    if (!row.note.empty()) r["note"] = row.note;
+    const PaperResult& paper = row.paper;
+    if (paper.error_percent) r["paper"]["error_percent"] = *paper.error_percent;
+    if (paper.loss) r["paper"]["loss"] = *paper.loss;
+    if (paper.epoch) r["paper"]["epoch"] = *paper.epoch;
+    ordered_json config = to_json(row.config);
+    r["blocks"] = config.at("blocks");
+    for (const char* key : {"data", "epochs", "seed", "threads", "blocks"}) config.erase(key);
+    r["settings"] = config;
+    out["rows"].push_back(r);
+  }
+  for (const ExperimentFigure& figure : experiment.figures) {
+    ordered_json f = {{"title", figure.title}};
+    if (figure.best > 0)
+      f["best"] = figure.best;
+    else
+      f["rows"] = figure.rows;
+    out["figures"].push_back(f);
+  }
+  return out;
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,68 @@
+#pragma once
+// An experiment: rows of nets to train, with the paper's result for each, and the figures to draw
+// of them. Read from JSON; docs/experiments.md has the members.
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/config.h"
+
+namespace orthobatch {
+
+/// What the paper reports for a row; each member is empty where it reports none.
+struct PaperResult {
+  std::optional<double> error_percent;  ///< least test error
+  std::optional<double> loss;           ///< test loss, as the paper counts it
+  std::optional<int64_t> epoch;         ///< of the least test error
+};
+
+struct ExperimentRow {
+  std::string name;    ///< the layer spec, unless the file gives another
+  TrainConfig config;  ///< its seed is not used; threads are 0: as many as the machine has
+  std::vector<uint64_t> seeds;
+  PaperResult paper;
+  std::string note;
+};
+
+struct ExperimentFigure {
+  std::string title;
+  std::vector<std::string> rows;  ///< patterns, see row_matches
+  int64_t best = 0;               ///< in place of patterns: so many rows with the least error
+};
+
+struct Experiment {
+  std::string name;  ///< the file's, without folder and ".json"
+  std::string title;
+  std::string about;      ///< lines for the reader
+  double loss_share = 1;  ///< the paper's loss is cross-entropy divided by this
+  bool pictures = true;   ///< whether its report shows feature maps and filters
+  std::vector<ExperimentRow> rows;
+  std::vector<ExperimentFigure> figures;
+};
+
+/// A whole name, or one without its arguments, as a shell pattern: "ZCA*", "LDL", "*->W".
+bool row_matches(const std::string& pattern, const std::string& row);
+
+/// Throws std::invalid_argument "SOURCE: PLACE: expected …, found …".
+Experiment experiment_from_json(const nlohmann::json& json, const std::string& name,
+                                const std::string& source);
+
+/// One of the program's own by name, or a file.
+Experiment find_experiment(const std::string& name_or_path);
+std::vector<std::string> experiment_names();
+
+/// What the command line may change.
+struct ExperimentChanges {
+  std::optional<int64_t> epochs, subset;
+  std::optional<int64_t> seeds;   ///< 1 … so many, for every row
+  std::vector<std::string> rows;  ///< patterns; empty: all
+};
+void apply(const ExperimentChanges& changes, Experiment& experiment);
+
+/// All of it; experiment_from_json gives it back.
+nlohmann::ordered_json to_json(const Experiment& experiment);
+
+}  // namespace orthobatch

@@ -1,0 +1,254 @@
+#include "experiment/reproduce.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/core.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "experiment/machine.h"
+#include "io/file.h"
+#include "train/net_pictures.h"
+#include "train/resume.h"
+#include "train/run_folder.h"
+#include "train/trainer.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr uint64_t largest_metrics = uint64_t{1} << 28;
+
+/// The last line of a run's metrics; null where there is none or it is damaged: a checkpoint then
+/// knows better.
+json last_metrics(const std::string& run) {
+  const std::string path = join_path(run, "metrics.jsonl");
+  if (!file_exists(path)) return nullptr;
+  std::string text = read_text(path, largest_metrics);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const size_t start = text.rfind('\n');
+  const json line =
+      json::parse(start == std::string::npos ? text : text.substr(start + 1), nullptr, false);
+  return line.is_object() && line.contains("epoch") && line.at("epoch").is_number_integer()
+             ? line
+             : json();
+}
+
+/// What decides a run's numbers; not how long it goes on, nor with how many hands.
+ordered_json deciding(const TrainConfig& config) {
+  ordered_json out = to_json(config);
+  for (const char* key : {"epochs", "threads", "augment_threads", "checkpoint_minutes"})
+    out.erase(key);
+  return out;
+}
+
+std::string message_of(const std::exception& error) {
+  if (const auto* torch_error = dynamic_cast<const c10::Error*>(&error))
+    return torch_error->what_without_backtrace();
+  return error.what();
+}
+
+}  // namespace
+
+std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed) {
+  return join_path(join_path(out, "runs"), run_name(row.config.data, row.name, seed));
+}
+
+Reproduction::Reproduction(const Experiment& experiment, const Experiment& all,
+                           const ReproduceOptions& options, Progress& progress,
+                           const std::atomic<bool>& stop)
+    : experiment_(experiment), all_(all), options_(options), progress_(progress), stop_(stop) {
+  if (options_.threads == 0)
+    options_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+TrainConfig Reproduction::config_of(const Job& job) const {
+  TrainConfig config = job.row->config;
+  config.seed = job.seed;
+  config.threads = options_.threads;
+  check_config(config);
+  return config;
+}
+
+std::vector<Reproduction::Job> Reproduction::jobs() const {
+  size_t rounds = 0;
+  for (const ExperimentRow& row : experiment_.rows) rounds = std::max(rounds, row.seeds.size());
+  std::vector<Job> out;
+  for (size_t round = 0; round < rounds; ++round)
+    for (const ExperimentRow& row : experiment_.rows) {
+      if (round >= row.seeds.size()) continue;
+      const uint64_t seed = row.seeds[round];
+      Job job{&row, seed, run_folder_path(options_.out, row, seed)};
+      if (const json last = last_metrics(job.path); !last.is_null()) {
+        job.diverged = last.contains("diverged");
+        job.epochs_done = last.at("epoch").get<int64_t>() - (job.diverged ? 1 : 0);
+      }
+      out.push_back(job);
+    }
+  return out;
+}
+
+void Reproduction::check_settings(const Job& job) const {
+  const std::string path = join_path(job.path, "config.json");
+  if (!file_exists(path)) return;
+  const ordered_json expected = deciding(config_of(job));
+  TrainConfig found_config = config_from_json(parse_json(read_text(path), path), path);
+  const ordered_json found = deciding(found_config);
+  for (const auto& [key, value] : expected.items())
+    if (found.at(key) != value)
+      throw std::invalid_argument(
+          fmt::format("{}: {}: expected {}, found {}: a run with other settings; give another "
+                      "--out",
+                      path, key, value.dump(), found.at(key).dump()));
+}
+
+/// Rows that were not chosen now stay in the report where they have runs.
+void Reproduction::write_description() const {
+  Experiment described = all_;
+  described.rows.clear();
+  for (const ExperimentRow& row : all_.rows) {
+    const auto chosen = std::find_if(experiment_.rows.begin(), experiment_.rows.end(),
+                                     [&](const ExperimentRow& r) { return r.name == row.name; });
+    ExperimentRow kept = chosen != experiment_.rows.end() ? *chosen : row;
+    if (chosen == experiment_.rows.end()) {
+      const auto absent = [&](uint64_t seed) {
+        return !file_exists(join_path(run_folder_path(options_.out, row, seed), "config.json"));
+      };
+      kept.seeds.erase(std::remove_if(kept.seeds.begin(), kept.seeds.end(), absent),
+                       kept.seeds.end());
+    }
+    if (!kept.seeds.empty()) described.rows.push_back(kept);
+  }
+  ExperimentChanges nothing;
+  apply(nothing, described);  // drops figures of rows that are not there
+  ordered_json text = to_json(described);
+  text["made"] = {{"command", options_.command}, {"with", describe_machine()}};
+  text["made"]["with"]["threads used"] = options_.threads;
+  write_file(join_path(options_.out, experiment_.name + experiment_suffix), text.dump(1) + "\n");
+}
+
+const DataSet& Reproduction::data_for(const TrainConfig& config) {
+  const std::string wanted = fmt::format("{} {}", config.data, config.subset);
+  if (wanted != data_loaded_) {
+    data_ = DataSet();  // not two at once: SVHN has 2 GB
+    data_ = load_data(config.data, data_directory(options_.data_dir), config.subset);
+    data_loaded_ = wanted;
+  }
+  return data_;
+}
+
+bool Reproduction::train(const Job& job) {
+  const TrainConfig config = config_of(job);
+  const RunFolder folder(job.path);
+  const std::string failure = join_path(job.path, failed_name);
+  std::error_code ignored;
+  std::filesystem::remove(failure, ignored);
+  try {
+    const DataSet& data = data_for(config);
+    std::string complaint;
+    const std::string checkpoint = usable_checkpoint(folder, complaint);
+    if (!complaint.empty())
+      progress_.line(fmt::format("{}; going on from {} instead", complaint, checkpoint));
+    Trainer trainer(config, data, folder, progress_, stop_);
+    if (checkpoint.empty())
+      trainer.begin();
+    else
+      trainer.resume(checkpoint);
+    return trainer.run() == Trainer::Outcome::finished;
+  } catch (const Diverged&) {
+    throw;  // its line in metrics.jsonl says all
+  } catch (const std::exception& error) {
+    try {
+      write_file(failure, message_of(error) + "\n");
+    } catch (const FileError&) {
+      // A full disk, most likely the failure itself: that one is worth reporting.
+    }
+    throw;
+  }
+}
+
+/// Of the first seed alone: a page shows one net of a row.
+void Reproduction::draw(const Job& job) {
+  const std::string best = join_path(job.path, "best.pt");
+  if (job.seed != job.row->seeds.front() || !file_exists(best)) return;
+  const TrainConfig config = config_of(job);
+  const DataSet& data = data_for(config);
+  const CheckpointHeader header = read_checkpoint_header(best);
+  DigitNet net(data.train.channels, config.blocks);
+  load_checkpoint(best, net, nullptr);
+  const ordered_json pictures = net_pictures(net, data, config, header.state.epoch);
+  write_file(join_path(job.path, pictures_name), pictures.dump() + "\n");
+}
+
+bool Reproduction::is_done(const Job& job) const {
+  return job.diverged || job.epochs_done >= job.row->config.epochs;
+}
+
+void Reproduction::announce(const Job& job, size_t number, size_t count) {
+  const int64_t epochs = job.row->config.epochs - job.epochs_done;
+  const double each = epochs_made_ > 0 ? seconds_made_ / static_cast<double>(epochs_made_) : 0;
+  const auto left = static_cast<double>(epochs_left_ + epochs);
+  progress_.line(fmt::format(
+      "[{}/{}] {} on {}: epoch {} to {}{}", number, count, job.label(), job.row->config.data,
+      job.epochs_done + 1, job.row->config.epochs,
+      each > 0 ? fmt::format(", about {} left in all", duration_text(each * left)) : ""));
+  progress_.set_overall(
+      {static_cast<int64_t>(number), static_cast<int64_t>(count), epochs_left_, each});
+}
+
+/// Trains what is missing of a run, draws its pictures, and notes what became of it.
+void Reproduction::make(const Job& job, Outcome& outcome) {
+  try {
+    if (!is_done(job)) {
+      const auto start = std::chrono::steady_clock::now();
+      outcome.stopped = !train(job);
+      if (outcome.stopped) return;
+      seconds_made_ +=
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      epochs_made_ += job.row->config.epochs - job.epochs_done;
+      ++outcome.trained;
+    }
+    draw(job);
+  } catch (const Diverged& error) {
+    outcome.diverged.push_back(fmt::format("{}: {}", job.label(), error.what()));
+    progress_.line(outcome.diverged.back());
+  } catch (const std::exception& error) {
+    outcome.failed.push_back(fmt::format("{}: {}", job.label(), message_of(error)));
+    progress_.line(outcome.failed.back());
+  }
+}
+
+Reproduction::Outcome Reproduction::run() {
+  const std::vector<Job> all = jobs();
+  for (const Job& job : all) check_settings(job);
+  make_directories(options_.out);
+  torch::set_num_threads(options_.threads);
+  // Data that is not there would fail every row: say so before the first.
+  const auto missing =
+      std::find_if(all.begin(), all.end(), [&](const Job& job) { return !is_done(job); });
+  if (missing != all.end()) data_for(missing->row->config);
+  write_description();
+
+  Outcome outcome;
+  epochs_left_ = 0;
+  for (const Job& job : all)
+    if (!is_done(job)) epochs_left_ += job.row->config.epochs - job.epochs_done;
+  for (size_t i = 0; i < all.size() && !outcome.stopped; ++i) {
+    const Job& job = all[i];
+    if (is_done(job)) {
+      ++outcome.found_done;
+      if (job.diverged) outcome.diverged.push_back(job.label() + ": diverged in a run before");
+    } else {
+      epochs_left_ -= job.row->config.epochs - job.epochs_done;
+      announce(job, i + 1, all.size());
+    }
+    if (!is_done(job) || !file_exists(join_path(job.path, pictures_name))) make(job, outcome);
+  }
+  return outcome;
+}
+
+}  // namespace orthobatch

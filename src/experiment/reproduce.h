@@ -1,0 +1,78 @@
+#pragma once
+// Trains the rows of an experiment one after another, in a folder that holds:
+//
+//   NAME.experiment.json   the experiment as it was run, and what it was run with
+//   runs/DATA-ROW-seedN/   a run, with pictures.json of its best epoch; failed.txt where it failed
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "data/catalogue.h"
+#include "experiment/experiment.h"
+#include "train/progress.h"
+
+namespace orthobatch {
+
+constexpr const char* experiment_suffix = ".experiment.json";
+constexpr const char* failed_name = "failed.txt";
+constexpr const char* pictures_name = "pictures.json";
+
+/// The folder of one run under the experiment's.
+std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed);
+
+struct ReproduceOptions {
+  std::string out, data_dir;
+  int threads = 0;      ///< 0: as many as the machine has
+  std::string command;  ///< what the report says to repeat it with
+};
+
+class Reproduction {
+ public:
+  /// `all` has the same settings as `experiment`, and the rows that were not chosen.
+  Reproduction(const Experiment& experiment, const Experiment& all, const ReproduceOptions& options,
+               Progress& progress, const std::atomic<bool>& stop);
+
+  struct Outcome {
+    bool stopped = false;
+    int64_t trained = 0, found_done = 0;
+    std::vector<std::string> diverged, failed;  ///< "ROW, seed 1: why"
+  };
+  /// Seeds are the outer loop: a table is whole as early as can be. Runs that are done are left
+  /// alone, others go on where they were. Throws std::invalid_argument, before any training, where
+  /// the folder holds runs with other settings.
+  Outcome run();
+
+ private:
+  struct Job {
+    const ExperimentRow* row;
+    uint64_t seed;
+    std::string path;
+    int64_t epochs_done = 0;
+    bool diverged = false;
+    std::string label() const { return row->name + ", seed " + std::to_string(seed); }
+  };
+  std::vector<Job> jobs() const;
+  bool is_done(const Job& job) const;
+  void check_settings(const Job& job) const;
+  void write_description() const;
+  const DataSet& data_for(const TrainConfig& config);
+  void announce(const Job& job, size_t number, size_t count);
+  void make(const Job& job, Outcome& outcome);
+  /// False: stopped.
+  bool train(const Job& job);
+  void draw(const Job& job);
+  TrainConfig config_of(const Job& job) const;
+
+  Experiment experiment_, all_;
+  ReproduceOptions options_;
+  Progress& progress_;
+  const std::atomic<bool>& stop_;
+  DataSet data_;
+  std::string data_loaded_;  ///< name and subset of data_
+  // Of this process, for the time that is left.
+  int64_t epochs_left_ = 0, epochs_made_ = 0;
+  double seconds_made_ = 0;
+};
+
+}  // namespace orthobatch

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orthobatch {
+
+/// Bytes as text for JSON, with padding (RFC 4648).
+std::string base64(const std::vector<uint8_t>& bytes);
+
+}  // namespace orthobatch

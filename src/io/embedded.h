@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace orthobatch {
+
+/// A file of the source tree, put into the program at build by cmake/Embed.cmake.
+struct EmbeddedFile {
+  std::string name;  ///< without its folder
+  std::string text;
+};
+
+}  // namespace orthobatch

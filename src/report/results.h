@@ -1,0 +1,48 @@
+#pragma once
+// The results of experiments, from their run folders alone.
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "report/run_record.h"
+#include "report/statistics.h"
+
+namespace orthobatch {
+
+struct RowResult {
+  ExperimentRow row;
+  std::vector<RunRecord> runs;  ///< one a seed
+  // Over the seeds; n = 0 where nothing can be said, as for a row that diverged.
+  Estimate best_error, best_loss, best_epoch, last_error, last_loss, train_error;
+  double epoch_seconds = 0;        ///< median over epochs, training alone; 0: none
+  std::optional<double> times_bn;  ///< epoch_seconds over BN's
+  enum class Status { done, incomplete, diverged, failed, missing } status = Status::missing;
+  std::string remark;  ///< of a status other than done: "diverged in epoch 3 (seed 1)"
+};
+
+struct ExperimentResult {
+  Experiment experiment;
+  nlohmann::json made;  ///< command and machine, as reproduce wrote them; null: unknown
+  std::vector<RowResult> rows;
+};
+
+const char* status_text(RowResult::Status status);
+
+/// Every experiment in the folders, those that compare gradients last: folders that reproduce
+/// wrote; or folders of runs, which become an experiment for each data set. Throws FileError for a
+/// folder with neither.
+std::vector<ExperimentResult> read_results(const std::vector<std::string>& folders);
+
+/// Rows from their runs.
+RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs);
+
+/// The one JSON that results.json is and the page draws from. Numbers have six digits.
+nlohmann::ordered_json to_json(const std::vector<ExperimentResult>& results);
+
+/// The table of an experiment as texts, a header first.
+std::vector<std::vector<std::string>> text_table(const ExperimentResult& result);
+
+}  // namespace orthobatch

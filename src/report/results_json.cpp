@@ -1,0 +1,214 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "orthobatch/version.h"
+#include "report/results.h"
+#include "report/verdict.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Six digits: more than any of them is known to, and a third of the bytes of all.
+ordered_json rounded(double x) {
+  if (!std::isfinite(x)) return nullptr;
+  const double y = std::stod(fmt::format("{:.6g}", x));
+  return y == std::floor(y) && std::abs(y) < 1e15 ? ordered_json(static_cast<int64_t>(y))
+                                                  : ordered_json(y);
+}
+ordered_json rounded(const std::optional<double>& x) { return x ? rounded(*x) : ordered_json(); }
+
+ordered_json estimate_json(const Estimate& e) {
+  if (e.n == 0) return nullptr;
+  return {{"mean", rounded(e.mean)}, {"deviation", rounded(e.deviation)}, {"n", e.n}};
+}
+
+/// Columns in place of records: a name once, not once an epoch.
+template <typename Get>
+ordered_json column(const std::vector<EpochRecord>& epochs, const Get& get) {
+  ordered_json out = ordered_json::array();
+  for (const EpochRecord& e : epochs) out.push_back(rounded(get(e)));
+  return out;
+}
+
+ordered_json layers_json(const std::vector<EpochRecord>& epochs) {
+  ordered_json out = ordered_json::array();
+  const size_t count = epochs.empty() ? 0 : epochs.front().layers.size();
+  for (size_t i = 0; i < count; ++i) {
+    const auto of_layer = [&](const auto& get) {
+      return column(epochs, [&](const EpochRecord& e) -> std::optional<double> {
+        return i < e.layers.size() ? get(e.layers[i]) : std::nullopt;
+      });
+    };
+    using Number = std::optional<double>;
+    const LayerRecord& first = epochs.front().layers[i];
+    out.push_back({{"name", first.name},
+                   {"channels", first.channels},
+                   {"condition", of_layer([](const LayerRecord& l) { return l.condition_number; })},
+                   {"rank", of_layer([](const LayerRecord& l) { return l.effective_rank; })},
+                   {"floored", of_layer([](const LayerRecord& l) { return Number(l.floored); })},
+                   {"null", of_layer([](const LayerRecord& l) { return Number(l.null); })}});
+  }
+  return out;
+}
+
+ordered_json run_json(const RunRecord& run) {
+  const auto& epochs = run.epochs;
+  ordered_json out = {{"seed", run.seed}, {"threads", run.threads}, {"epochs", run.epochs_wanted}};
+  if (!run.problems.empty() && run.there) out["problems"] = run.problems;
+  if (!run.failed.empty()) out["failed"] = run.failed;
+  if (run.diverged)
+    out["diverged"] = {{"epoch", run.diverged->epoch}, {"reason", run.diverged->reason}};
+  using E = EpochRecord;
+  double total = 0;
+  out["epoch"] = column(epochs, [](const E& e) { return static_cast<double>(e.epoch); });
+  out["seconds"] = column(epochs, [&](const E& e) { return total += e.train_seconds; });
+  out["test_error"] = column(epochs, [](const E& e) { return e.test_error; });
+  out["test_loss"] = column(epochs, [](const E& e) { return e.test_loss; });
+  out["train_error"] = column(epochs, [](const E& e) { return e.train_error; });
+  out["train_loss"] = column(epochs, [](const E& e) { return e.train_loss; });
+  out["learning_rate"] = column(epochs, [](const E& e) { return e.learning_rate; });
+  out["batch"] = column(epochs, [](const E& e) { return static_cast<double>(e.batch); });
+  out["layers"] = layers_json(epochs);
+  return out;
+}
+
+ordered_json row_json(const RowResult& row, int rank, int paper_rank) {
+  ordered_json out = {{"name", row.row.name}, {"status", status_text(row.status)}};
+  if (!row.remark.empty()) out["remark"] = row.remark;
+  if (!row.row.note.empty()) out["note"] = row.row.note;
+  const PaperResult& paper = row.row.paper;
+  if (paper.error_percent)
+    out["paper"] = {{"error", *paper.error_percent},
+                    {"loss", rounded(paper.loss)},
+                    {"epoch", paper.epoch ? ordered_json(*paper.epoch) : ordered_json()},
+                    {"rank", paper_rank}};
+  out["rank"] = rank;
+  out["best_error"] = estimate_json(row.best_error);
+  out["best_loss"] = estimate_json(row.best_loss);
+  out["best_epoch"] = estimate_json(row.best_epoch);
+  out["last_error"] = estimate_json(row.last_error);
+  out["last_loss"] = estimate_json(row.last_loss);
+  out["train_error"] = estimate_json(row.train_error);
+  out["epoch_seconds"] = row.epoch_seconds > 0 ? rounded(row.epoch_seconds) : ordered_json();
+  out["times_bn"] = rounded(row.times_bn);
+  out["runs"] = ordered_json::array();
+  for (const RunRecord& run : row.runs) out["runs"].push_back(run_json(run));
+  return out;
+}
+
+std::vector<std::optional<double>> our_errors(const ExperimentResult& result) {
+  std::vector<std::optional<double>> out;
+  for (const RowResult& row : result.rows)
+    out.push_back(row.best_error.n > 0 ? std::optional<double>(row.best_error.mean) : std::nullopt);
+  return out;
+}
+
+ordered_json figures_json(const ExperimentResult& result) {
+  ordered_json out = ordered_json::array();
+  const std::vector<int> places = ranks(our_errors(result));
+  for (const ExperimentFigure& figure : result.experiment.figures) {
+    std::vector<size_t> rows;
+    for (size_t i = 0; i < result.rows.size(); ++i) {
+      const bool named = std::any_of(
+          figure.rows.begin(), figure.rows.end(),
+          [&](const std::string& p) { return row_matches(p, result.rows[i].row.name); });
+      if (named || (figure.best > 0 && places[i] > 0 && places[i] <= figure.best))
+        rows.push_back(i);
+    }
+    if (!rows.empty()) out.push_back({{"title", figure.title}, {"rows", rows}});
+  }
+  return out;
+}
+
+ordered_json verdict_json(const GradientVerdict& verdict) {
+  ordered_json out = {
+      {"answer", verdict.answer}, {"sentences", verdict.sentences}, {"layers", verdict.layers}};
+  for (const GradientPair& p : verdict.pairs)
+    out["pairs"].push_back({{"layer", p.layer},
+                            {"exact", p.exact_row},
+                            {"printed", p.printed_row},
+                            {"difference", rounded(p.difference)},
+                            {"standard_error", rounded(p.standard_error)},
+                            {"own_deviation", p.own_deviation},
+                            {"beyond_noise", p.beyond_noise()},
+                            {"rank_exact", p.rank_exact},
+                            {"rank_printed", p.rank_printed},
+                            {"rank_paper", p.rank_paper}});
+  return out;
+}
+
+ordered_json experiment_json(const ExperimentResult& result) {
+  const Experiment& e = result.experiment;
+  ordered_json out = {{"name", e.name}, {"title", e.title}};
+  if (!result.rows.empty()) out["data"] = result.rows.front().row.config.data;
+  out["loss_share"] = rounded(e.loss_share);
+  for (const RowResult& row : result.rows)
+    for (const RunRecord& run : row.runs)
+      if (run.train_images > 0 && !out.contains("train_images")) {
+        out["train_images"] = run.train_images;
+        out["test_images"] = run.test_images;
+      }
+  if (!result.made.is_null()) out["made"] = result.made;
+  std::vector<std::optional<double>> papers;
+  for (const RowResult& row : result.rows) papers.push_back(row.row.paper.error_percent);
+  const std::vector<int> places = ranks(our_errors(result)), paper_places = ranks(papers);
+  out["rank_correlation"] = rounded(rank_correlation(our_errors(result), papers));
+  out["rows"] = ordered_json::array();
+  for (size_t i = 0; i < result.rows.size(); ++i)
+    out["rows"].push_back(row_json(result.rows[i], places[i], paper_places[i]));
+  out["figures"] = figures_json(result);
+  const GradientVerdict verdict = gradient_verdict(result);
+  if (!verdict.pairs.empty()) out["verdict"] = verdict_json(verdict);
+  return out;
+}
+
+std::string estimate_text(const Estimate& e, int digits) {
+  if (e.n == 0) return "-";
+  std::string text = fmt::format("{:.{}f}", e.mean, digits);
+  if (e.deviation) text += fmt::format(" ± {:.{}f}", *e.deviation, digits);
+  return text;
+}
+
+}  // namespace
+
+ordered_json to_json(const std::vector<ExperimentResult>& results) {
+  ordered_json out = {{"orthobatch", ORTHOBATCH_VERSION}, {"experiments", ordered_json::array()}};
+  for (const ExperimentResult& result : results)
+    out["experiments"].push_back(experiment_json(result));
+  return out;
+}
+
+std::vector<std::vector<std::string>> text_table(const ExperimentResult& result) {
+  const double share = result.experiment.loss_share;
+  const bool per_output = share != 1;
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "paper %", per_output ? "paper loss" : "at epoch", "best %", "at epoch",
+       per_output ? fmt::format("loss/{:g}", share) : "loss", "last %", "s/epoch", "× BN", ""}};
+  for (const RowResult& r : result.rows) {
+    const PaperResult& paper = r.row.paper;
+    Estimate loss = r.best_loss;
+    loss.mean /= share;
+    if (loss.deviation) *loss.deviation /= share;
+    std::string second = "-";
+    if (per_output && paper.loss) second = fmt::format("{:.4f}", *paper.loss);
+    if (!per_output && paper.epoch) second = std::to_string(*paper.epoch);
+    std::string remark = r.remark;
+    for (const RunRecord& run : r.runs)
+      if (run.there && !run.problems.empty())
+        remark += (remark.empty() ? "" : "; ") + run.problems.front();
+    rows.push_back({r.row.name,
+                    paper.error_percent ? fmt::format("{:.2f}", *paper.error_percent) : "-", second,
+                    estimate_text(r.best_error, 2),
+                    estimate_text({r.best_epoch.n, r.best_epoch.mean, std::nullopt}, 0),
+                    estimate_text(loss, 4), estimate_text(r.last_error, 2),
+                    r.epoch_seconds > 0 ? fmt::format("{:.1f}", r.epoch_seconds) : "-",
+                    r.times_bn ? fmt::format("{:.2f}", *r.times_bn) : "-", remark});
+  }
+  return rows;
+}
+
+}  // namespace orthobatch

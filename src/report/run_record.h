@@ -1,0 +1,57 @@
+#pragma once
+// A run as its folder tells it: config.json and metrics.jsonl, whatever state they are in.
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orthobatch {
+
+struct LayerRecord {
+  std::string name;
+  int64_t channels = 0;
+  std::optional<double> condition_number, effective_rank;  ///< empty: infinite
+  int64_t floored = 0, null = 0;
+};
+
+struct EpochRecord {
+  int64_t epoch = 0;
+  double train_loss = 0, train_error = 0, test_error = 0;  ///< errors in percent
+  std::optional<double> test_loss;                         ///< empty: not finite
+  double train_seconds = 0;
+  double learning_rate = 0;
+  int64_t batch = 0;
+  std::vector<LayerRecord> layers;
+};
+
+struct RunRecord {
+  std::string path;
+  bool there = false;  ///< whether the folder has a config.json or metrics.jsonl at all
+  std::string data, layers;
+  uint64_t seed = 0;
+  int64_t epochs_wanted = 0, train_images = 0, test_images = 0;
+  int threads = 0;
+  std::vector<EpochRecord> epochs;  ///< in order; those that could be read
+  struct Divergence {
+    int64_t epoch;
+    std::string reason;
+  };
+  std::optional<Divergence> diverged;
+  std::string failed;                 ///< of failed.txt
+  std::vector<std::string> problems;  ///< what is damaged or missing, one line each
+
+  /// The epoch with the least test error, then loss: the paper's way, on the test set. Null: none.
+  const EpochRecord* best() const;
+  const EpochRecord* last() const { return epochs.empty() ? nullptr : &epochs.back(); }
+};
+
+/// Never throws for what is in the files: a damaged line is a problem, and the rest is there.
+RunRecord read_run(const std::string& path);
+
+/// pictures.json; null where there is none or it is damaged, which becomes a problem of the run.
+nlohmann::json read_pictures(const std::string& path, std::vector<std::string>& problems);
+
+}  // namespace orthobatch

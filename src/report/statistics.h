@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace orthobatch {
+
+/// Mean and deviation over seeds.
+struct Estimate {
+  int n = 0;
+  double mean = 0;
+  std::optional<double> deviation;  ///< of a sample (n − 1); empty for fewer than two
+
+  static Estimate of(const std::vector<double>& values);
+};
+
+double median(std::vector<double> values);
+
+/// Places 1, 2, …, the least value first; equal values share one. An empty value has place 0.
+std::vector<int> ranks(const std::vector<std::optional<double>>& values);
+
+/// Spearman's rank correlation over the pairs in which both are there; empty for fewer than three,
+/// or where all of one are equal.
+std::optional<double> rank_correlation(const std::vector<std::optional<double>>& a,
+                                       const std::vector<std::optional<double>>& b);
+
+}  // namespace orthobatch

@@ -1,0 +1,156 @@
+#include "report/verdict.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "orthobatch/spec.h"
+
+namespace orthobatch {
+namespace {
+
+using Errors = std::vector<std::optional<double>>;
+
+std::optional<LayerSpec> spec_of(const std::string& text) {
+  try {
+    return parse(text);
+  } catch (const SpecError&) {
+    return std::nullopt;  // a row with a name of its own
+  }
+}
+
+std::optional<double> error_of(const RowResult& row) {
+  if (row.best_error.n == 0) return std::nullopt;
+  return row.best_error.mean;
+}
+
+/// Deviation over seeds, from all rows that have two or more.
+std::optional<double> pooled_deviation(const std::vector<RowResult>& rows) {
+  double squares = 0;
+  int freedom = 0;
+  for (const RowResult& row : rows)
+    if (row.best_error.deviation) {
+      squares += *row.best_error.deviation * *row.best_error.deviation * (row.best_error.n - 1);
+      freedom += row.best_error.n - 1;
+    }
+  return freedom > 0 ? std::optional<double>(std::sqrt(squares / freedom)) : std::nullopt;
+}
+
+void compare(GradientPair& pair, const std::vector<RowResult>& rows,
+             const std::optional<double>& pooled) {
+  const Estimate &exact = rows[pair.exact_row].best_error,
+                 &printed = rows[pair.printed_row].best_error;
+  if (exact.n == 0 || printed.n == 0) return;
+  pair.difference = exact.mean - printed.mean;
+  pair.own_deviation = exact.deviation && printed.deviation;
+  const std::optional<double> a = exact.deviation ? exact.deviation : pooled;
+  const std::optional<double> b = printed.deviation ? printed.deviation : pooled;
+  if (a && b) pair.standard_error = std::sqrt(*a * *a / exact.n + *b * *b / printed.n);
+}
+
+std::string outcome_text(const RowResult& row) {
+  if (row.best_error.n == 0) return row.remark.empty() ? "no result" : row.remark;
+  std::string text = fmt::format("{:.2f} %", row.best_error.mean);
+  if (row.best_error.deviation) text += fmt::format(" (± {:.2f})", *row.best_error.deviation);
+  return text;
+}
+
+std::string sentence(const GradientPair& p, const GradientVerdict& verdict,
+                     const std::vector<RowResult>& rows) {
+  const RowResult &exact = rows[p.exact_row], &printed = rows[p.printed_row];
+  std::string text = fmt::format("{}: {} with the printed gradient, {} with the exact one", p.layer,
+                                 outcome_text(printed), outcome_text(exact));
+  if (!p.difference) return text + "; nothing to compare.";
+  text += fmt::format(", a difference of {:+.2f} points", *p.difference);
+  if (p.standard_error)
+    text += fmt::format(" with a standard error of {:.2f}{}: {}", *p.standard_error,
+                        p.own_deviation ? "" : " (deviation borrowed from rows with several seeds)",
+                        p.beyond_noise() ? "beyond noise" : "within noise");
+  else
+    text += ", of one seed each: whether it is noise cannot be said";
+  text += p.rank_exact == p.rank_printed
+              ? fmt::format(". Place {} of {} with either", p.rank_exact, verdict.layers)
+              : fmt::format(". From place {} to place {} of {}", p.rank_printed, p.rank_exact,
+                            verdict.layers);
+  if (p.rank_paper > 0) text += fmt::format(" (place {} in the paper)", p.rank_paper);
+  return text + ".";
+}
+
+std::string answer(const GradientVerdict& verdict) {
+  int compared = 0, moved = 0, sure = 0, better = 0;
+  std::string moved_surely;
+  for (const GradientPair& p : verdict.pairs) {
+    if (!p.difference) continue;
+    ++compared;
+    const bool moves = p.rank_exact != p.rank_printed;
+    moved += moves;
+    sure += p.beyond_noise();
+    better += p.beyond_noise() && *p.difference < 0;
+    if (moves && p.beyond_noise())
+      moved_surely += fmt::format("{}{} ({} → {})", moved_surely.empty() ? "" : ", ", p.layer,
+                                  p.rank_printed, p.rank_exact);
+  }
+  if (compared == 0) return "No layer has a result with both gradients yet.";
+  const std::string differences = fmt::format(
+      "{} of {} differences in error are beyond noise, {} of them in favour of the "
+      "exact gradient",
+      sure, compared, better);
+  if (moved == 0)
+    return fmt::format("No: the exact gradient changes the place of none of {} layers; {}.",
+                       compared, differences);
+  if (moved_surely.empty())
+    return fmt::format(
+        "Not measurably: {} of {} layers change place, none by a difference in "
+        "error beyond noise; {}.",
+        moved, compared, differences);
+  return fmt::format("Yes, for some: {} of {} layers change place, and beyond noise {}; {}.", moved,
+                     compared, moved_surely, differences);
+}
+
+}  // namespace
+
+bool GradientPair::beyond_noise() const {
+  return difference && standard_error && std::abs(*difference) > 2 * *standard_error;
+}
+
+GradientVerdict gradient_verdict(const ExperimentResult& result) {
+  GradientVerdict verdict;
+  const auto& rows = result.rows;
+  std::vector<std::optional<LayerSpec>> specs;
+  for (const RowResult& row : rows) specs.push_back(spec_of(row.row.name));
+  const std::optional<double> pooled = pooled_deviation(rows);
+  // The layers ranked: all rows but those with a printed gradient.
+  Errors exact, printed, paper;
+  std::vector<size_t> place_of_pair;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (specs[i] && specs[i]->gradient() == Gradient::paper) continue;
+    exact.push_back(error_of(rows[i]));
+    printed.push_back(error_of(rows[i]));
+    paper.push_back(rows[i].row.paper.error_percent);
+    for (size_t j = 0; specs[i] && j < rows.size(); ++j) {
+      if (!specs[j] || specs[j]->gradient() != Gradient::paper) continue;
+      if (specs[j]->with_gradient(Gradient::exact) != *specs[i]) continue;
+      GradientPair pair;
+      pair.layer = rows[i].row.name;
+      pair.exact_row = i;
+      pair.printed_row = j;
+      compare(pair, rows, pooled);
+      printed.back() = error_of(rows[j]);
+      place_of_pair.push_back(exact.size() - 1);
+      verdict.pairs.push_back(pair);
+    }
+  }
+  const std::vector<int> r_exact = ranks(exact), r_printed = ranks(printed), r_paper = ranks(paper);
+  verdict.layers = static_cast<int>(exact.size());
+  for (size_t k = 0; k < verdict.pairs.size(); ++k) {
+    GradientPair& p = verdict.pairs[k];
+    p.rank_exact = r_exact[place_of_pair[k]];
+    p.rank_printed = r_printed[place_of_pair[k]];
+    p.rank_paper = r_paper[place_of_pair[k]];
+    verdict.sentences.push_back(sentence(p, verdict, rows));
+  }
+  verdict.answer = answer(verdict);
+  return verdict;
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,33 @@
+#pragma once
+// Whether the exact gradient changes the order of the layers whose printed gradient is wrong.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/results.h"
+
+namespace orthobatch {
+
+struct GradientPair {
+  std::string layer;                      ///< the spec with the exact gradient
+  size_t exact_row = 0, printed_row = 0;  ///< in the result's rows
+  std::optional<double> difference;       ///< exact − printed, mean least test error, percent
+  std::optional<double> standard_error;   ///< of the difference; empty: no row has two seeds
+  bool own_deviation = false;             ///< both have two seeds or more: no borrowed deviation
+  int rank_exact = 0, rank_printed = 0, rank_paper = 0;  ///< 0: no number to rank
+  bool beyond_noise() const;
+};
+
+struct GradientVerdict {
+  int layers = 0;  ///< that were ranked, references included
+  std::vector<GradientPair> pairs;
+  std::string answer;                  ///< one sentence
+  std::vector<std::string> sentences;  ///< one a pair, with its figures
+};
+
+/// Pairs rows whose specs differ in gradient=paper alone. Ranks are by least test error among all
+/// layers, once with every paired layer's exact row, once with its printed one.
+GradientVerdict gradient_verdict(const ExperimentResult& result);
+
+}  // namespace orthobatch

@@ -1,0 +1,64 @@
+#include "train/json_fields.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "core/text.h"
+
+namespace orthobatch {
+
+using nlohmann::json;
+
+JsonFields::JsonFields(const json& object, std::string where)
+    : object_(object), where_(std::move(where)) {
+  if (!object.is_object()) fail("expected an object", object);
+}
+
+void JsonFields::number(const char* key, double& out) {
+  if (const json* v = find(key, &json::is_number, "a number")) out = v->get<double>();
+}
+
+void JsonFields::text(const char* key, std::string& out) {
+  if (const json* v = find(key, &json::is_string, "a text")) out = v->get<std::string>();
+}
+
+void JsonFields::flag(const char* key, bool& out) {
+  if (const json* v = find(key, &json::is_boolean, "true or false")) out = v->get<bool>();
+}
+
+const json* JsonFields::object(const char* key) { return find(key, &json::is_object, "an object"); }
+
+const json* JsonFields::array(const char* key) { return find(key, &json::is_array, "a list"); }
+
+void JsonFields::refuse_others() const {
+  for (const auto& [key, value] : object_.items())
+    if (std::find(known_.begin(), known_.end(), key) == known_.end())
+      throw std::invalid_argument(fmt::format("{}: no setting '{}', expected {}{}", where_, key,
+                                              join_choices(known_), suggestion(key, known_)));
+}
+
+void JsonFields::fail(const std::string& what, const json& found) const {
+  throw std::invalid_argument(fmt::format("{}: {}, found {}", where_, what, found.dump()));
+}
+
+const json* JsonFields::find(const char* key, Test is, const char* expected) {
+  known_.emplace_back(key);
+  const auto it = object_.find(key);
+  if (it == object_.end()) return nullptr;
+  if (!((*it).*is)()) fail(fmt::format("{}: expected {}", key, expected), *it);
+  return &*it;
+}
+
+const json* JsonFields::find_integer(const char* key) {
+  const json* v = find(key, &json::is_number, "an integer");
+  if (!v) return nullptr;
+  const double value = v->get<double>();
+  if (value != std::floor(value) || value < 0 || value > 9007199254740992.0)
+    fail(fmt::format("{}: expected an integer, 0 or more", key), *v);
+  return v;
+}
+
+}  // namespace orthobatch

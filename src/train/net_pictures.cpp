@@ -1,0 +1,110 @@
+#include "train/net_pictures.h"
+
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/random.h"
+#include "io/base64.h"
+#include "orthobatch/diagnostics.h"
+#include "orthobatch/spec.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int64_t images_shown_to_net = 500;
+constexpr int sample_columns = 5;
+
+/// −1 … 1 to 1 … 255; 128 is 0.
+uint8_t quantized(double x) {
+  return static_cast<uint8_t>(128 + std::lround(127 * std::clamp(x, -1.0, 1.0)));
+}
+
+std::string upper_triangle(const torch::Tensor& matrix) {
+  const torch::Tensor m = matrix.contiguous();
+  const int64_t n = m.size(0);
+  std::vector<uint8_t> bytes;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = i; j < n; ++j) bytes.push_back(quantized(m.data_ptr<double>()[i * n + j]));
+  return base64(bytes);
+}
+
+torch::Tensor first_images(const DataSet& data) {
+  const ImageSet& set = data.test;
+  const int64_t n = std::min(images_shown_to_net, set.count());
+  const Resampler convert(set.height, set.width, set.channels, data.scale);
+  torch::Tensor x = torch::empty({n, set.height, set.width, set.channels});
+  for (int64_t i = 0; i < n; ++i) convert(set.image(i), x.data_ptr<float>() + i * set.image_size());
+  return x.permute({0, 3, 1, 2});
+}
+
+ordered_json layers(DigitNet& net, torch::Tensor x) {
+  ordered_json out = ordered_json::array();
+  for (Block& block : net->blocks) {
+    const torch::Tensor before = block->conv(x).relu_();
+    x = block->norm(before);
+    out.push_back({{"spec", to_string(block->norm->options.spec())},
+                   {"channels", before.size(1)},
+                   {"before", upper_triangle(correlation_matrix(before))},
+                   {"after", upper_triangle(correlation_matrix(x))}});
+  }
+  return out;
+}
+
+ordered_json filters(DigitNet& net) {
+  const torch::Tensor w =
+      net->blocks.front()->conv->weight.permute({0, 2, 3, 1}).contiguous().to(torch::kFloat);
+  const double scale = std::max(w.abs().max().item<double>(), 1e-30);
+  std::vector<uint8_t> bytes;
+  for (int64_t i = 0; i < w.numel(); ++i)
+    bytes.push_back(quantized(w.data_ptr<float>()[i] / scale));
+  return {{"count", w.size(0)},    {"height", w.size(1)}, {"width", w.size(2)},
+          {"channels", w.size(3)}, {"scale", scale},      {"data", base64(bytes)}};
+}
+
+ordered_json samples(const ImageSet& set, const Augmentation& augmentation, uint64_t seed) {
+  const InputScale bytes_scale{std::vector<double>(set.channels, 0.0),
+                               std::vector<double>(set.channels, 1.0)};
+  Resampler resample(set.height, set.width, set.channels, bytes_scale);
+  std::vector<float> values(set.image_size());
+  std::vector<uint8_t> bytes;
+  for (int digit = 0; digit < digit_classes; ++digit) {
+    const auto it = std::find(set.labels.begin(), set.labels.end(), digit);
+    if (it == set.labels.end()) continue;
+    const int64_t index = it - set.labels.begin();
+    bytes.insert(bytes.end(), set.image(index), set.image(index) + set.image_size());
+    for (int epoch = 1; epoch < sample_columns; ++epoch) {
+      Random random(seed, epoch, index);
+      resample(set.image(index), random_placement(augmentation, set.height, set.width, random),
+               values.data());
+      for (const float v : values)
+        bytes.push_back(static_cast<uint8_t>(std::lround(255 * std::clamp(v, 0.0f, 1.0f))));
+    }
+  }
+  return {{"columns", sample_columns},
+          {"height", set.height},
+          {"width", set.width},
+          {"channels", set.channels},
+          {"data", base64(bytes)}};
+}
+
+}  // namespace
+
+ordered_json net_pictures(DigitNet& net, const DataSet& data, const TrainConfig& config,
+                          int64_t epoch) {
+  const torch::NoGradGuard no_grad;
+  const bool was_training = net->is_training();
+  net->eval();
+  ordered_json out = {{"epoch", epoch},
+                      {"images", std::min(images_shown_to_net, data.test.count())},
+                      {"layers", layers(net, first_images(data))},
+                      {"filters", filters(net)},
+                      {"samples", samples(data.train, config.augment, config.seed)}};
+  net->train(was_training);
+  return out;
+}
+
+}  // namespace orthobatch

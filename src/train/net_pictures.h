@@ -1,0 +1,22 @@
+#pragma once
+// What a trained net looks like inside, small enough to be shown on a page.
+
+#include <nlohmann/json.hpp>
+
+#include "data/catalogue.h"
+#include "train/config.h"
+#include "train/net.h"
+
+namespace orthobatch {
+
+/// pictures.json of a run. Arrays of bytes are base64:
+///   layers[].before, after  correlations of the feature maps over `images` test images, with the
+///                           statistics of evaluation: upper triangle by rows, 128 + 127 r
+///   filters.data            the first convolution, count × height × width × channels,
+///                           128 + 127 w / scale
+///   samples.data            one training image of each digit, as it is and as `columns` − 1 epochs
+///                           see it: images of height × width × channels
+nlohmann::ordered_json net_pictures(DigitNet& net, const DataSet& data, const TrainConfig& config,
+                                    int64_t epoch);
+
+}  // namespace orthobatch

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "train/run_folder.h"
+
+namespace orthobatch {
+
+/// The newest checkpoint of a run that can be read; empty when the run has none. `complaint` gets
+/// what is wrong with a newer one that was passed over. Throws FileError when there are
+/// checkpoints and none can be read.
+std::string usable_checkpoint(const RunFolder& folder, std::string& complaint);
+
+/// The name of a run's folder: "mnist-ZCAE_1e-7_1e12-seed1".
+std::string run_name(const std::string& data, const std::string& row, uint64_t seed);
+
+}  // namespace orthobatch

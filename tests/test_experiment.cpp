@@ -1,0 +1,173 @@
+// Experiments as files: the paper's own are what the paper says, and a mistake is pointed at.
+
+#include <gtest/gtest.h>
+
+#include "experiment/experiment.h"
+#include "experiment/reproduce.h"
+#include "orthobatch/spec.h"
+
+namespace orthobatch {
+namespace {
+
+Experiment read(const std::string& text) {
+  return experiment_from_json(parse_json(text, "my.json"), "my", "my.json");
+}
+
+std::string complaint(const std::string& text) {
+  try {
+    read(text);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(PaperExperiments, EveryRowOfBothTablesIsThere) {
+  EXPECT_EQ(experiment_names(), (std::vector<std::string>{"gradients", "mnist", "svhn"}));
+  const Experiment mnist = find_experiment("mnist");
+  ASSERT_EQ(mnist.rows.size(), 5u);
+  EXPECT_EQ(mnist.rows[1].name, to_string(parse("ZCAM(1e-7,1e12,1/100)")));
+  EXPECT_EQ(mnist.rows[2].paper.error_percent, 0.30);
+  EXPECT_EQ(mnist.rows[2].paper.epoch, 25);
+  EXPECT_EQ(mnist.figures.size(), 6u);
+  const Experiment svhn = find_experiment("svhn");
+  ASSERT_EQ(svhn.rows.size(), 20u);
+  EXPECT_EQ(svhn.rows[0].paper.loss, 0.0237);
+  EXPECT_EQ(svhn.rows[18].paper.error_percent, 8.10);
+  EXPECT_FALSE(svhn.rows[19].paper.error_percent) << "the paper has no number for PCA";
+  EXPECT_EQ(svhn.loss_share, 10);
+}
+
+// The mean cross-entropy is at least ln 2 times the share of wrong answers: what the paper prints
+// is below it in every row, and ten times as much is above it.
+TEST(PaperExperiments, LossOfSvhnCannotBeCrossEntropyItself) {
+  for (const ExperimentRow& row : find_experiment("svhn").rows) {
+    if (!row.paper.loss) continue;
+    const double least = std::log(2.0) * *row.paper.error_percent / 100;
+    EXPECT_LT(*row.paper.loss, least) << row.name;
+    EXPECT_GT(10 * *row.paper.loss, least) << row.name;
+  }
+}
+
+TEST(PaperExperiments, GradientsComeInPairs) {
+  const Experiment e = find_experiment("gradients");
+  size_t pairs = 0;
+  for (const ExperimentRow& row : e.rows) {
+    const LayerSpec spec = parse(row.name);
+    if (spec.gradient() != Gradient::paper) continue;
+    ++pairs;
+    const std::string exact = to_string(spec.with_gradient(Gradient::exact));
+    const auto other = std::find_if(e.rows.begin(), e.rows.end(),
+                                    [&](const ExperimentRow& r) { return r.name == exact; });
+    ASSERT_NE(other, e.rows.end()) << exact;
+    EXPECT_EQ(other->seeds, row.seeds) << exact;
+  }
+  EXPECT_EQ(pairs, 10u);
+}
+
+TEST(Experiments, RowsInheritAndOverride) {
+  const Experiment e = read(R"({
+    "title": "Mine", "data": "synthetic", "epochs": 3, "seeds": [4, 5],
+    "settings": {"refresh_images": 0, "schedule": {"learning_rate": 0.5, "batch": 64}},
+    "rows": [
+      {"layer": "BN"},
+      {"layer": "ZCA(1e-5)", "name": "small", "epochs": 2, "seeds": [1],
+       "settings": {"schedule": {"batch": 32}},
+       "blocks": [{"channels": 8}, {"channels": 16, "layer": "BN"}]}
+    ]
+})");
+  EXPECT_EQ(e.rows[0].seeds, (std::vector<uint64_t>{4, 5}));
+EXPECT_EQ(e.rows[0].config.epochs, 3);
+EXPECT_EQ(e.rows[0].config.schedule.batch, 64);
+const TrainConfig& small = e.rows[1].config;
+EXPECT_EQ(e.rows[1].name, "small");
+EXPECT_EQ(small.schedule.batch, 32);
+EXPECT_EQ(small.schedule.learning_rate, 0.5);
+EXPECT_EQ(small.refresh_images, 0);
+ASSERT_EQ(small.blocks.size(), 2u);
+EXPECT_EQ(small.blocks[0].layer, to_string(parse("ZCA(1e-5)")));
+EXPECT_EQ(small.blocks[1].layer, "BN");
+}
+
+TEST(Experiments, WhatIsWrittenReadsBack) {
+  for (const std::string& name : experiment_names()) {
+    const Experiment e = find_experiment(name);
+    const nlohmann::ordered_json once = to_json(e);
+    const Experiment again = experiment_from_json(nlohmann::json(once), name, name);
+    EXPECT_EQ(to_json(again), once) << name;
+  }
+}
+
+TEST(Experiments, AMistakeIsPointedAt) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"rows": []})", "my.json: rows: expected a list of one or more, found []"},
+      {R"({"rows": [{"layer": "BN"}], "epoks": 3})", "my.json: no setting 'epoks', expected"},
+      {R"({"rows": [{"layer": "BN"}, {"leyer": "BN"}]})",
+       "my.json: rows[1]: no setting 'leyer', expected"},
+      {R"({"rows": [{"layer": 3}]})", "my.json: rows[0]: layer: expected a text, found 3"},
+      {R"({"rows": [{"layer": "ZCB"}]})", "my.json: rows[0]: "},
+      {R"({"rows": [{}]})", "my.json: rows[0]: expected a \"layer\" or \"blocks\", found {}"},
+      {R"({"rows": [{"layer": "BN", "paper": {"error_percent": "x"}}]})",
+       "my.json: rows[0]: paper: error_percent: expected a number, found \"x\""},
+      {R"({"rows": [{"layer": "BN", "settings": {"schedule": {"rate": 1}}}]})",
+       "my.json: rows[0]: schedule: no setting 'rate'"},
+      {R"({"rows": [{"layer": "BN", "settings": {"epochs": 3}}]})",
+       "my.json: rows[0]: settings: expected no 'epochs' here"},
+      {R"({"rows": [{"layer": "BN", "seeds": [1, 1]}]})",
+       "my.json: rows[0]: seeds: expected one or more, each once, found [1,1]"},
+      {R"({"rows": [{"layer": "BN"}, {"layer": "BN"}]})",
+       "my.json: rows[1]: expected a name of its own"},
+      {R"({"rows": [{"layer": "BN"}], "figures": [{"title": "x", "rows": ["LDL"]}]})",
+       "my.json: figures[0]: rows: expected patterns that match a row, found \"LDL\""},
+      {R"({"rows": [{"layer": "BN", "epochs": 0}]})", "my.json: rows[0]: config: epochs: expected"},
+      {R"({"loss_share": 0, "rows": [{"layer": "BN"}]})", "my.json: loss_share: expected"},
+  };
+  for (const auto& [text, expected] : cases)
+    EXPECT_NE(complaint(text).find(expected), std::string::npos)
+        << text << "\n  said: " << complaint(text);
+  EXPECT_THROW(parse_json("{\n \"rows\": [,]}", "my.json"), std::invalid_argument);
+  EXPECT_THROW(find_experiment("mnits"), std::invalid_argument);
+}
+
+TEST(Experiments, PatternsTakeNamesWithAndWithoutArguments) {
+  EXPECT_TRUE(row_matches("ZCAE", "ZCAE(1e-7,1e12)"));
+  EXPECT_TRUE(row_matches("ZCA*", "ZCAM(1e-5,1e12,1/10)"));
+  EXPECT_TRUE(row_matches("ZCA_corr->W", "ZCA_corr(0,inf)->W"));
+  EXPECT_TRUE(row_matches("*->W", "BN->W"));
+  EXPECT_FALSE(row_matches("BN", "BN->W"));
+  EXPECT_FALSE(row_matches("ZCA", "ZCAM(1e-5)"));
+}
+
+TEST(Experiments, TheCommandLineChangesAllRows) {
+  Experiment e = find_experiment("svhn");
+  ExperimentChanges changes;
+  changes.epochs = 2;
+  changes.subset = 500;
+  changes.seeds = 3;
+  changes.rows = {"BN*"};
+  apply(changes, e);
+  ASSERT_EQ(e.rows.size(), 3u);
+  for (const ExperimentRow& row : e.rows) {
+    EXPECT_EQ(row.config.epochs, 2);
+    EXPECT_EQ(row.config.subset, 500);
+    EXPECT_EQ(row.seeds, (std::vector<uint64_t>{1, 2, 3}));
+  }
+  for (const ExperimentFigure& f : e.figures) EXPECT_NE(f.title, "All ZCA layers");
+  changes.rows = {"nothing"};
+  EXPECT_THROW(apply(changes, e), std::invalid_argument);
+}
+
+TEST(Experiments, FoldersOfRowsDiffer) {
+  std::set<std::string> folders;
+  size_t rows = 0;
+  for (const char* name : {"svhn", "gradients"})
+    for (const ExperimentRow& row : find_experiment(name).rows) {
+      folders.insert(run_folder_path("out", row, 1));
+      ++rows;
+    }
+  // BN, ZCA and the ten layers with both gradients are in both experiments: trained once.
+  EXPECT_EQ(folders.size(), rows - 12);
+}
+
+}  // namespace
+}  // namespace orthobatch
