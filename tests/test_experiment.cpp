@@ -66,7 +66,7 @@ TEST(PaperExperiments, GradientsComeInPairs) {
 }
 
 TEST(Experiments, RowsInheritAndOverride) {
-  const Experiment e = read(R"({
+  const Experiment e = read(R"json({
     "title": "Mine", "data": "synthetic", "epochs": 3, "seeds": [4, 5],
     "settings": {"refresh_images": 0, "schedule": {"learning_rate": 0.5, "batch": 64}},
     "rows": [
@@ -75,18 +75,18 @@ TEST(Experiments, RowsInheritAndOverride) {
        "settings": {"schedule": {"batch": 32}},
        "blocks": [{"channels": 8}, {"channels": 16, "layer": "BN"}]}
     ]
-})");
+})json");
   EXPECT_EQ(e.rows[0].seeds, (std::vector<uint64_t>{4, 5}));
-EXPECT_EQ(e.rows[0].config.epochs, 3);
-EXPECT_EQ(e.rows[0].config.schedule.batch, 64);
-const TrainConfig& small = e.rows[1].config;
-EXPECT_EQ(e.rows[1].name, "small");
-EXPECT_EQ(small.schedule.batch, 32);
-EXPECT_EQ(small.schedule.learning_rate, 0.5);
-EXPECT_EQ(small.refresh_images, 0);
-ASSERT_EQ(small.blocks.size(), 2u);
-EXPECT_EQ(small.blocks[0].layer, to_string(parse("ZCA(1e-5)")));
-EXPECT_EQ(small.blocks[1].layer, "BN");
+  EXPECT_EQ(e.rows[0].config.epochs, 3);
+  EXPECT_EQ(e.rows[0].config.schedule.batch, 64);
+  const TrainConfig& small = e.rows[1].config;
+  EXPECT_EQ(e.rows[1].name, "small");
+  EXPECT_EQ(small.schedule.batch, 32);
+  EXPECT_EQ(small.schedule.learning_rate, 0.5);
+  EXPECT_EQ(small.refresh_images, 0);
+  ASSERT_EQ(small.blocks.size(), 2u);
+  EXPECT_EQ(small.blocks[0].layer, to_string(parse("ZCA(1e-5)")));
+  EXPECT_EQ(small.blocks[1].layer, "BN");
 }
 
 TEST(Experiments, WhatIsWrittenReadsBack) {
@@ -100,27 +100,30 @@ TEST(Experiments, WhatIsWrittenReadsBack) {
 
 TEST(Experiments, AMistakeIsPointedAt) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"rows": []})", "my.json: rows: expected a list of one or more, found []"},
-      {R"({"rows": [{"layer": "BN"}], "epoks": 3})", "my.json: no setting 'epoks', expected"},
-      {R"({"rows": [{"layer": "BN"}, {"leyer": "BN"}]})",
+      {R"json({"rows": []})json", "my.json: rows: expected a list of one or more, found []"},
+      {R"json({"rows": [{"layer": "BN"}], "epoks": 3})json",
+       "my.json: no setting 'epoks', expected"},
+      {R"json({"rows": [{"layer": "BN"}, {"leyer": "BN"}]})json",
        "my.json: rows[1]: no setting 'leyer', expected"},
-      {R"({"rows": [{"layer": 3}]})", "my.json: rows[0]: layer: expected a text, found 3"},
-      {R"({"rows": [{"layer": "ZCB"}]})", "my.json: rows[0]: "},
-      {R"({"rows": [{}]})", "my.json: rows[0]: expected a \"layer\" or \"blocks\", found {}"},
-      {R"({"rows": [{"layer": "BN", "paper": {"error_percent": "x"}}]})",
+      {R"json({"rows": [{"layer": 3}]})json", "my.json: rows[0]: layer: expected a text, found 3"},
+      {R"json({"rows": [{"layer": "ZCB"}]})json", "my.json: rows[0]: "},
+      {R"json({"rows": [{}]})json",
+       "my.json: rows[0]: expected a \"layer\" or \"blocks\", found {}"},
+      {R"json({"rows": [{"layer": "BN", "paper": {"error_percent": "x"}}]})json",
        "my.json: rows[0]: paper: error_percent: expected a number, found \"x\""},
-      {R"({"rows": [{"layer": "BN", "settings": {"schedule": {"rate": 1}}}]})",
+      {R"json({"rows": [{"layer": "BN", "settings": {"schedule": {"rate": 1}}}]})json",
        "my.json: rows[0]: schedule: no setting 'rate'"},
-      {R"({"rows": [{"layer": "BN", "settings": {"epochs": 3}}]})",
+      {R"json({"rows": [{"layer": "BN", "settings": {"epochs": 3}}]})json",
        "my.json: rows[0]: settings: expected no 'epochs' here"},
-      {R"({"rows": [{"layer": "BN", "seeds": [1, 1]}]})",
+      {R"json({"rows": [{"layer": "BN", "seeds": [1, 1]}]})json",
        "my.json: rows[0]: seeds: expected one or more, each once, found [1,1]"},
-      {R"({"rows": [{"layer": "BN"}, {"layer": "BN"}]})",
+      {R"json({"rows": [{"layer": "BN"}, {"layer": "BN"}]})json",
        "my.json: rows[1]: expected a name of its own"},
-      {R"({"rows": [{"layer": "BN"}], "figures": [{"title": "x", "rows": ["LDL"]}]})",
+      {R"json({"rows": [{"layer": "BN"}], "figures": [{"title": "x", "rows": ["LDL"]}]})json",
        "my.json: figures[0]: rows: expected patterns that match a row, found \"LDL\""},
-      {R"({"rows": [{"layer": "BN", "epochs": 0}]})", "my.json: rows[0]: config: epochs: expected"},
-      {R"({"loss_share": 0, "rows": [{"layer": "BN"}]})", "my.json: loss_share: expected"},
+      {R"json({"rows": [{"layer": "BN", "epochs": 0}]})json",
+       "my.json: rows[0]: config: epochs: expected"},
+      {R"json({"loss_share": 0, "rows": [{"layer": "BN"}]})json", "my.json: loss_share: expected"},
   };
   for (const auto& [text, expected] : cases)
     EXPECT_NE(complaint(text).find(expected), std::string::npos)

@@ -67,7 +67,7 @@ class Folder {
 };
 
 TEST(Report, BestEpochIsByTestErrorThenLoss) {
-  Folder f(R"([{"layer": "BN"}])");
+  Folder f(R"json([{"layer": "BN"}])json");
   f.write(0, line(1, 9) + line(2, 4) + line(3, 5));
   const RowResult row = f.read().rows[0];
   EXPECT_EQ(row.status, RowResult::Status::done);
@@ -78,66 +78,67 @@ TEST(Report, BestEpochIsByTestErrorThenLoss) {
 }
 
 TEST(Report, MeanAndDeviationOverSeeds) {
-  Folder f(R"([{"layer": "BN", "seeds": [1, 2]}, {"layer": "LDL(1e-5)"}])");
+  Folder f(R"json([{"layer": "BN", "seeds": [1, 2]}, {"layer": "LDL(1e-5)"}])json");
   f.write(0, line(1, 4) + line(2, 4) + line(3, 4), 1);
-f.write(0, line(1, 6) + line(2, 6) + line(3, 6), 2);
-f.write(1, line(1, 5, 3) + line(2, 5, 3) + line(3, 5, 3));
-const ExperimentResult result = f.read();
-EXPECT_EQ(result.rows[0].best_error.mean, 5);
-EXPECT_NEAR(*result.rows[0].best_error.deviation, std::sqrt(2.0), 1e-12);
-EXPECT_FALSE(result.rows[1].best_error.deviation);
-EXPECT_NEAR(*result.rows[1].times_bn, 1.5, 1e-12);
+  f.write(0, line(1, 6) + line(2, 6) + line(3, 6), 2);
+  f.write(1, line(1, 5, 3) + line(2, 5, 3) + line(3, 5, 3));
+  const ExperimentResult result = f.read();
+  EXPECT_EQ(result.rows[0].best_error.mean, 5);
+  EXPECT_NEAR(*result.rows[0].best_error.deviation, std::sqrt(2.0), 1e-12);
+  EXPECT_FALSE(result.rows[1].best_error.deviation);
+  EXPECT_NEAR(*result.rows[1].times_bn, 1.5, 1e-12);
 }
 
 TEST(Report, ADivergedRowIsNeverANumber) {
-  Folder f(R"([{"layer": "BN"}, {"layer": "PCA(1e-5)", "seeds": [1, 2]}])");
+  Folder f(R"json([{"layer": "BN"}, {"layer": "PCA(1e-5)", "seeds": [1, 2]}])json");
   f.write(0, line(1, 4) + line(2, 4) + line(3, 4));
-f.write(1, line(1, 80) + diverged_line(2), 1);
-f.write(1, line(1, 70) + line(2, 60) + line(3, 50), 2);
-const ExperimentResult result = f.read();
-EXPECT_EQ(result.rows[1].status, RowResult::Status::diverged);
-EXPECT_EQ(result.rows[1].remark, "diverged in epoch 2 (seed 1)");
-EXPECT_EQ(result.rows[1].best_error.n, 0);
-EXPECT_EQ(text_table(result)[2][3], "-");
-const ordered_json json = to_json(std::vector<ExperimentResult>{result});
-EXPECT_TRUE(json["experiments"][0]["rows"][1]["best_error"].is_null());
-EXPECT_EQ(json["experiments"][0]["rows"][1]["rank"], 0);
+  f.write(1, line(1, 80) + diverged_line(2), 1);
+  f.write(1, line(1, 70) + line(2, 60) + line(3, 50), 2);
+  const ExperimentResult result = f.read();
+  EXPECT_EQ(result.rows[1].status, RowResult::Status::diverged);
+  EXPECT_EQ(result.rows[1].remark, "diverged in epoch 2 (seed 1)");
+  EXPECT_EQ(result.rows[1].best_error.n, 0);
+  EXPECT_EQ(text_table(result)[2][3], "-");
+  const ordered_json json = to_json(std::vector<ExperimentResult>{result});
+  EXPECT_TRUE(json["experiments"][0]["rows"][1]["best_error"].is_null());
+  EXPECT_EQ(json["experiments"][0]["rows"][1]["rank"], 0);
 }
 
 TEST(Report, DamagedLinesAreNamedAndTheRestIsThere) {
-  Folder f(R"([{"layer": "BN"}, {"layer": "LDL(1e-5)"}])");
+  Folder f(R"json([{"layer": "BN"}, {"layer": "LDL(1e-5)"}])json");
   std::string wrong = line(2, 4);
-wrong.replace(wrong.find("\"test_error_percent\":4.0"), 24, "\"test_error_percent\":\"x\"");
-f.write(0, line(1, 9) + "{\"epoch\": 2, \"tra\n" + line(3, 5));
-f.write(1, line(1, 8) + wrong + line(3, 6));
-const ExperimentResult result = f.read();
-ASSERT_EQ(result.rows[0].runs[0].epochs.size(), 2u);
-EXPECT_EQ(result.rows[0].best_error.mean, 5);
-EXPECT_EQ(result.rows[0].runs[0].problems,
-          (std::vector<std::string>{"metrics.jsonl, line 2: expected an object, found damaged text",
-                                    "metrics.jsonl: nothing to read of epoch 2"}));
-EXPECT_EQ(result.rows[1].runs[0].problems[0],
-          "metrics.jsonl, line 2: test_error_percent: expected a number, found \"x\"");
-const std::string page = report_page({result}, {});
-EXPECT_NE(page.find("line 2: expected an object"), std::string::npos);
+  wrong.replace(wrong.find("\"test_error_percent\":4.0"), 24, "\"test_error_percent\":\"x\"");
+  f.write(0, line(1, 9) + "{\"epoch\": 2, \"tra\n" + line(3, 5));
+  f.write(1, line(1, 8) + wrong + line(3, 6));
+  const ExperimentResult result = f.read();
+  ASSERT_EQ(result.rows[0].runs[0].epochs.size(), 2u);
+  EXPECT_EQ(result.rows[0].best_error.mean, 5);
+  EXPECT_EQ(
+      result.rows[0].runs[0].problems,
+      (std::vector<std::string>{"metrics.jsonl, line 2: expected an object, found damaged text",
+                                "metrics.jsonl: nothing to read of epoch 2"}));
+  EXPECT_EQ(result.rows[1].runs[0].problems[0],
+            "metrics.jsonl, line 2: test_error_percent: expected a number, found \"x\"");
+  const std::string page = report_page({result}, {});
+  EXPECT_NE(page.find("line 2: expected an object"), std::string::npos);
 }
 
 TEST(Report, MissingFilesAndRows) {
-  Folder f(R"([{"layer": "BN"}, {"layer": "LDL(1e-5)"}, {"layer": "ZCA(1e-5)"}])");
+  Folder f(R"json([{"layer": "BN"}, {"layer": "LDL(1e-5)"}, {"layer": "ZCA(1e-5)"}])json");
   f.write(0, line(1, 9));
-make_directories(f.run(1));
-write_file(join_path(f.run(1), "failed.txt"), "no space\n");
-const ExperimentResult result = f.read();
-EXPECT_EQ(result.rows[0].status, RowResult::Status::incomplete);
-EXPECT_EQ(result.rows[0].remark, "1 of 3 epochs");
-EXPECT_EQ(result.rows[1].status, RowResult::Status::failed);
-EXPECT_EQ(result.rows[1].remark, "failed after 0 epochs: no space");
-EXPECT_EQ(result.rows[2].status, RowResult::Status::missing);
-EXPECT_THROW(read_results({f.path() + "/nowhere"}), FileError);
+  make_directories(f.run(1));
+  write_file(join_path(f.run(1), "failed.txt"), "no space\n");
+  const ExperimentResult result = f.read();
+  EXPECT_EQ(result.rows[0].status, RowResult::Status::incomplete);
+  EXPECT_EQ(result.rows[0].remark, "1 of 3 epochs");
+  EXPECT_EQ(result.rows[1].status, RowResult::Status::failed);
+  EXPECT_EQ(result.rows[1].remark, "failed after 0 epochs: no space");
+  EXPECT_EQ(result.rows[2].status, RowResult::Status::missing);
+  EXPECT_THROW(read_results({f.path() + "/nowhere"}), FileError);
 }
 
 TEST(Report, RunsOfTrainMakeAnExperimentOfTheirOwn) {
-  Folder f(R"([{"layer": "BN", "seeds": [1, 2]}])");
+  Folder f(R"json([{"layer": "BN", "seeds": [1, 2]}])json");
   f.write(0, line(1, 4), 1);
   f.write(0, line(1, 6), 2);
   const auto results = read_results({f.run(0, 1), f.run(0, 2)});
@@ -148,7 +149,7 @@ TEST(Report, RunsOfTrainMakeAnExperimentOfTheirOwn) {
 }
 
 TEST(Report, AnEditedMetricChangesThePage) {
-  Folder f(R"([{"layer": "BN"}])");
+  Folder f(R"json([{"layer": "BN"}])json");
   f.write(0, line(1, 9) + line(2, 4) + line(3, 5));
   const std::string before = to_json({f.read()}).dump();
   f.write(0, line(1, 9) + line(2, 3.21) + line(3, 5));
@@ -158,7 +159,7 @@ TEST(Report, AnEditedMetricChangesThePage) {
 }
 
 TEST(Report, ThePageNeedsNothingElseAndCannotBeBrokenOutOf) {
-  Folder f(R"([{"layer": "BN", "note": "</script><script>alert(1)</script>"}])");
+  Folder f(R"json([{"layer": "BN", "note": "</script><script>alert(1)</script>"}])json");
   f.write(0, line(1, 9));
   const std::string page = report_page({f.read()}, {});
   EXPECT_EQ(page.find("<script>alert"), std::string::npos);
@@ -169,52 +170,55 @@ TEST(Report, ThePageNeedsNothingElseAndCannotBeBrokenOutOf) {
 }
 
 TEST(Verdict, RanksBothWaysAndTellsNoiseFromChange) {
-  Folder f(R"([
+  Folder f(R"json([
     {"layer": "BN", "paper": {"error_percent": 6.45}},
     {"layer": "LDL(1e-5)", "seeds": [1, 2, 3], "paper": {
   "error_percent" : 7.0}},
     {"layer": "LDL(1e-5,gradient=paper)", "seeds": [1, 2, 3], "paper": {"error_percent": 7.0}},
     {"layer": "BN->W", "paper": {"error_percent": 6.63}},
     {"layer": "BN(gradient=paper)->W", "paper": {"error_percent": 6.63}}
-  ])");
-  const auto three = [](double e) {
-  return line(1, e) + line(2, e) + line(3, e); };
-f.write(0, three(10));
-for (uint64_t seed = 1; seed <= 3; ++seed) {
-  f.write(1, three(8 + 0.1 * static_cast<double>(seed)), seed);
-  f.write(2, three(14 + 0.1 * static_cast<double>(seed)), seed);
-}
-f.write(3, three(11.00));
-f.write(4, three(11.05));
-const GradientVerdict v = gradient_verdict(f.read());
-ASSERT_EQ(v.pairs.size(), 2u);
-EXPECT_EQ(v.layers, 3);
-const GradientPair& ldl = v.pairs[0];
-EXPECT_NEAR(*ldl.difference, -6, 1e-9);
-EXPECT_NEAR(*ldl.standard_error, 0.1 * std::sqrt(2.0 / 3), 1e-9);
-EXPECT_TRUE(ldl.own_deviation&& ldl.beyond_noise());
-EXPECT_EQ(ldl.rank_printed, 3);
-EXPECT_EQ(ldl.rank_exact, 1);
-EXPECT_EQ(ldl.rank_paper, 3);
-const GradientPair& w = v.pairs[1];
-EXPECT_FALSE(w.own_deviation);
-EXPECT_FALSE(w.beyond_noise()) << "0.05 points with a borrowed deviation of 0.1";
-EXPECT_EQ(w.rank_printed, 2);
-EXPECT_EQ(w.rank_exact, 3);
-EXPECT_NE(v.answer.find("beyond noise LDL(1e-5) (3 → 1)"), std::string::npos) << v.answer;
+  ])json");
+  const auto three = [](double e) { return line(1, e) + line(2, e) + line(3, e); };
+  f.write(0, three(10));
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    f.write(1, three(8 + 0.1 * static_cast<double>(seed)), seed);
+    f.write(2, three(14 + 0.1 * static_cast<double>(seed)), seed);
+  }
+  f.write(3, three(11.00));
+  f.write(4, three(11.05));
+  const GradientVerdict v = gradient_verdict(f.read());
+  ASSERT_EQ(v.pairs.size(), 2u);
+  EXPECT_EQ(v.layers, 3);
+  const GradientPair& ldl = v.pairs[0];
+  EXPECT_NEAR(*ldl.difference, -6, 1e-9);
+  EXPECT_NEAR(*ldl.standard_error, 0.1 * std::sqrt(2.0 / 3), 1e-9);
+  EXPECT_TRUE(ldl.own_deviation && ldl.beyond_noise());
+  EXPECT_NEAR(ldl.noise, 3.4954 * *ldl.standard_error, 1e-4) << "t at 1 − 0.05 / 2 / 2, 4 degrees";
+  EXPECT_EQ(ldl.rank_printed, 3);
+  EXPECT_EQ(ldl.rank_exact, 1);
+  EXPECT_EQ(ldl.rank_paper, 3);
+  const GradientPair& w = v.pairs[1];
+  EXPECT_FALSE(w.own_deviation);
+  EXPECT_FALSE(w.beyond_noise()) << "0.05 points with a borrowed deviation of 0.1";
+  EXPECT_EQ(w.rank_printed, 2);
+  EXPECT_EQ(w.rank_exact, 3);
+  EXPECT_NE(v.answer.find("beyond noise LDL(1e-5) (3 → 1)"), std::string::npos) << v.answer;
 }
 
 TEST(Verdict, OneSeedSaysNothingOfNoise) {
-  Folder f(R"([{"layer": "LDL(1e-5)"}, {"layer": "LDL(1e-5,gradient=paper)"}])");
+  Folder f(R"json([{"layer": "LDL(1e-5)"}, {"layer": "LDL(1e-5,gradient=paper)"}])json");
   f.write(0, line(1, 8));
-f.write(1, line(1, 30));
-const GradientVerdict v = gradient_verdict(f.read());
-EXPECT_FALSE(v.pairs.at(0).standard_error);
-EXPECT_FALSE(v.pairs.at(0).beyond_noise());
-EXPECT_NE(v.sentences.at(0).find("whether it is noise cannot be said"), std::string::npos);
+  f.write(1, line(1, 30));
+  const GradientVerdict v = gradient_verdict(f.read());
+  EXPECT_FALSE(v.pairs.at(0).standard_error);
+  EXPECT_FALSE(v.pairs.at(0).beyond_noise());
+  EXPECT_NE(v.sentences.at(0).find("whether it is noise cannot be said"), std::string::npos);
 }
 
 TEST(Statistics, KnownAnswers) {
+  EXPECT_NEAR(student_quantile(0.975, 1), 12.706, 1e-3);
+  EXPECT_NEAR(student_quantile(0.975, 4), 2.7764, 1e-4);
+  EXPECT_NEAR(student_quantile(0.9975, 8), 3.8325, 1e-4);
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
   EXPECT_EQ(ranks({3.0, std::nullopt, 1.0, 3.0}), (std::vector<int>{2, 0, 1, 2}));

@@ -72,8 +72,8 @@ int reproduce(Arguments a) {
     return 130;
   }
   print_tables(results, chosen.name);
-  fmt::print("\n{} trained now, {} were done before. Report: {}\n", outcome.trained,
-             outcome.found_done, page);
+  fmt::print("\n{} trained now, {} were done before, {} diverged. Report: {}\n", outcome.trained,
+             outcome.found_done, outcome.diverged.size(), page);
   for (const std::string& row : outcome.failed) fmt::print(stderr, "orthobatch: {}\n", row);
   return outcome.failed.empty() ? 0 : 1;
 }

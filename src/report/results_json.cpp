@@ -133,6 +133,7 @@ ordered_json verdict_json(const GradientVerdict& verdict) {
                             {"printed", p.printed_row},
                             {"difference", rounded(p.difference)},
                             {"standard_error", rounded(p.standard_error)},
+                            {"noise", p.standard_error ? rounded(p.noise) : ordered_json()},
                             {"own_deviation", p.own_deviation},
                             {"beyond_noise", p.beyond_noise()},
                             {"rank_exact", p.rank_exact},
@@ -155,13 +156,15 @@ ordered_json experiment_json(const ExperimentResult& result) {
   if (!result.made.is_null()) out["made"] = result.made;
   std::vector<std::optional<double>> papers;
   for (const RowResult& row : result.rows) papers.push_back(row.row.paper.error_percent);
+  // The paper has one result for a layer, whichever gradient it is trained with here.
+  const GradientVerdict verdict = gradient_verdict(result);
+  for (const GradientPair& pair : verdict.pairs) papers[pair.printed_row] = std::nullopt;
   const std::vector<int> places = ranks(our_errors(result)), paper_places = ranks(papers);
   out["rank_correlation"] = rounded(rank_correlation(our_errors(result), papers));
   out["rows"] = ordered_json::array();
   for (size_t i = 0; i < result.rows.size(); ++i)
     out["rows"].push_back(row_json(result.rows[i], places[i], paper_places[i]));
   out["figures"] = figures_json(result);
-  const GradientVerdict verdict = gradient_verdict(result);
   if (!verdict.pairs.empty()) out["verdict"] = verdict_json(verdict);
   return out;
 }

@@ -35,6 +35,28 @@ std::vector<int> ranks(const std::vector<std::optional<double>>& values) {
   return out;
 }
 
+double student_quantile(double probability, int freedom) {
+  // With t = √f · tan θ the density becomes cos^(f−1) θ, smooth on a bounded interval.
+  const double f = freedom, pi = std::acos(-1.0);
+  const double norm = std::exp(std::lgamma((f + 1) / 2) - std::lgamma(f / 2)) / std::sqrt(pi);
+  const auto below = [&](double theta) {  // Simpson's rule from 0
+    const int steps = 400;
+    double sum = 0;
+    for (int i = 0; i <= steps; ++i)
+      sum += (i == 0 || i == steps ? 1
+              : i % 2 == 1         ? 4
+                                   : 2) *
+             std::pow(std::cos(theta * i / steps), f - 1);
+    return 0.5 + norm * sum * theta / steps / 3;
+  };
+  double low = 0, high = pi / 2;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (below(middle) < probability ? low : high) = middle;
+  }
+  return std::sqrt(f) * std::tan(low);
+}
+
 std::optional<double> rank_correlation(const std::vector<std::optional<double>>& a,
                                        const std::vector<std::optional<double>>& b) {
   std::vector<double> x, y;

@@ -19,6 +19,10 @@ double median(std::vector<double> values);
 /// Places 1, 2, …, the least value first; equal values share one. An empty value has place 0.
 std::vector<int> ranks(const std::vector<std::optional<double>>& values);
 
+/// The t that Student's distribution with so many degrees of freedom stays below with this
+/// probability (above one half).
+double student_quantile(double probability, int freedom);
+
 /// Spearman's rank correlation over the pairs in which both are there; empty for fewer than three,
 /// or where all of one are equal.
 std::optional<double> rank_correlation(const std::vector<std::optional<double>>& a,

@@ -24,8 +24,16 @@ std::optional<double> error_of(const RowResult& row) {
   return row.best_error.mean;
 }
 
-/// Deviation over seeds, from all rows that have two or more.
-std::optional<double> pooled_deviation(const std::vector<RowResult>& rows) {
+constexpr double significance = 0.05;
+
+/// Deviation over seeds, and its degrees of freedom.
+struct Spread {
+  double deviation = 0;
+  int freedom = 0;
+};
+
+/// From all rows that have two seeds or more.
+Spread pooled_spread(const std::vector<RowResult>& rows) {
   double squares = 0;
   int freedom = 0;
   for (const RowResult& row : rows)
@@ -33,19 +41,19 @@ std::optional<double> pooled_deviation(const std::vector<RowResult>& rows) {
       squares += *row.best_error.deviation * *row.best_error.deviation * (row.best_error.n - 1);
       freedom += row.best_error.n - 1;
     }
-  return freedom > 0 ? std::optional<double>(std::sqrt(squares / freedom)) : std::nullopt;
+  return {freedom > 0 ? std::sqrt(squares / freedom) : 0, freedom};
 }
 
-void compare(GradientPair& pair, const std::vector<RowResult>& rows,
-             const std::optional<double>& pooled) {
-  const Estimate &exact = rows[pair.exact_row].best_error,
-                 &printed = rows[pair.printed_row].best_error;
+void compare(GradientPair& pair, const std::vector<RowResult>& rows, const Spread& pooled) {
+  const Estimate& exact = rows[pair.exact_row].best_error;
+  const Estimate& printed = rows[pair.printed_row].best_error;
   if (exact.n == 0 || printed.n == 0) return;
   pair.difference = exact.mean - printed.mean;
   pair.own_deviation = exact.deviation && printed.deviation;
-  const std::optional<double> a = exact.deviation ? exact.deviation : pooled;
-  const std::optional<double> b = printed.deviation ? printed.deviation : pooled;
-  if (a && b) pair.standard_error = std::sqrt(*a * *a / exact.n + *b * *b / printed.n);
+  const double a = exact.deviation.value_or(pooled.deviation);
+  const double b = printed.deviation.value_or(pooled.deviation);
+  pair.freedom = pair.own_deviation ? exact.n + printed.n - 2 : pooled.freedom;
+  if (pair.freedom > 0) pair.standard_error = std::sqrt(a * a / exact.n + b * b / printed.n);
 }
 
 std::string outcome_text(const RowResult& row) {
@@ -63,7 +71,7 @@ std::string sentence(const GradientPair& p, const GradientVerdict& verdict,
   if (!p.difference) return text + "; nothing to compare.";
   text += fmt::format(", a difference of {:+.2f} points", *p.difference);
   if (p.standard_error)
-    text += fmt::format(" with a standard error of {:.2f}{}: {}", *p.standard_error,
+    text += fmt::format(" where noise may make {:.2f}{}: {}", p.noise,
                         p.own_deviation ? "" : " (deviation borrowed from rows with several seeds)",
                         p.beyond_noise() ? "beyond noise" : "within noise");
   else
@@ -110,7 +118,7 @@ std::string answer(const GradientVerdict& verdict) {
 }  // namespace
 
 bool GradientPair::beyond_noise() const {
-  return difference && standard_error && std::abs(*difference) > 2 * *standard_error;
+  return difference && standard_error && std::abs(*difference) > noise;
 }
 
 GradientVerdict gradient_verdict(const ExperimentResult& result) {
@@ -118,7 +126,7 @@ GradientVerdict gradient_verdict(const ExperimentResult& result) {
   const auto& rows = result.rows;
   std::vector<std::optional<LayerSpec>> specs;
   for (const RowResult& row : rows) specs.push_back(spec_of(row.row.name));
-  const std::optional<double> pooled = pooled_deviation(rows);
+  const Spread pooled = pooled_spread(rows);
   // The layers ranked: all rows but those with a printed gradient.
   Errors exact, printed, paper;
   std::vector<size_t> place_of_pair;
@@ -144,6 +152,10 @@ GradientVerdict gradient_verdict(const ExperimentResult& result) {
   verdict.layers = static_cast<int>(exact.size());
   for (size_t k = 0; k < verdict.pairs.size(); ++k) {
     GradientPair& p = verdict.pairs[k];
+    if (p.standard_error)
+      p.noise = *p.standard_error *
+                student_quantile(1 - significance / 2 / static_cast<double>(verdict.pairs.size()),
+                                 p.freedom);
     p.rank_exact = r_exact[place_of_pair[k]];
     p.rank_printed = r_printed[place_of_pair[k]];
     p.rank_paper = r_paper[place_of_pair[k]];

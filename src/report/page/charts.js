@@ -61,12 +61,25 @@ function faded(color, alpha) {
 
 function axis(label, values, size) {
   const style = { stroke: ink("muted"), grid: { stroke: ink("line"), width: 1 }, ticks: { stroke: ink("line"), width: 1, size: 5 } };
-  return { ...style, label, labelSize: 20, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif", values, size };
+  return { ...style, label, labelSize: 18, labelGap: 0, gap: 4, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif", values, size };
 }
 
-/** Numbers that share an axis have as many decimals as their step needs. */
-function tickTexts(u, ticks) {
-  return ticks.map((tick) => (tick === null ? null : short(tick)));
+const tickTexts = (u, ticks) => ticks.map((tick) => (tick === null ? null : short(tick)));
+
+/** A log axis also has a tick where it starts: only round ones are named. */
+function logTickTexts(u, ticks) {
+  const round = (x) => { const digit = x / 10 ** Math.floor(Math.log10(x) + 1e-9); return Math.abs(digit - Math.round(digit)) < 1e-6; };
+  return ticks.map((tick) => (tick === null || !round(tick) ? null : short(tick)));
+}
+
+/** Around what is shown, the marks included; a log axis not rounded to whole decades. */
+function yRange(low, high, log, marks, [left, right]) {
+  if (low === null || high === null) return log ? [1, 10] : [0, 1];
+  const near = marks.filter((m) => m.x >= left && m.x <= right).map((m) => m.y);
+  const min = Math.min(low, ...near), max = Math.max(high, ...near);
+  if (log) return [min / 1.12, max * 1.12];
+  const room = (max - min || Math.abs(max) || 1) * 0.06;
+  return [min >= 0 ? Math.max(0, min - room) : min - room, max + room];
 }
 
 /** One plot in `place`; `hover` is told which curve is under the cursor and the values of all. */
@@ -102,8 +115,8 @@ function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [] }
   };
   const u = new uPlot({
     width: Math.max(place.clientWidth, 200), height: place.clientHeight,
-    scales: { x: { time: false, range: () => xRange }, y: { distr: log ? 3 : 1 } },
-    axes: [axis(xLabel, tickTexts, 48), axis(yLabel, tickTexts, 58)],
+    scales: { x: { time: false, range: () => xRange }, y: { distr: log ? 3 : 1, range: (self, low, high) => yRange(low, high, log, marks, xRange) } },
+    axes: [axis(xLabel, tickTexts, 30), axis(yLabel, log ? logTickTexts : tickTexts, 46)],
     series, bands,
     legend: { show: false },
     focus: { alpha: 0.22 },

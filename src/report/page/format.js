@@ -42,8 +42,8 @@ function duration(seconds) {
 
 // A hue for each method, so that a layer has the same colour in every figure; W is told by the dash.
 const hues = {
-  BN: 215, ZCA: 145, ZCAM: 178, ZCAE: 92, ZCA_corr: 268, ZCAM_corr: 308, LDL: 24, PLDLP: 46,
-  LDL_corr: 2, PCA: 0, ZCA_spectral: 196, IterNorm: 240,
+  BN: 215, ZCA: 142, ZCAM: 186, ZCAE: 50, ZCA_corr: 264, ZCAM_corr: 318, LDL: 22, PLDLP: 0, LDL_corr: 345,
+  PCA: 0, ZCA_spectral: 100, IterNorm: 236,
 };
 const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
@@ -58,9 +58,9 @@ function styleOf(row, experiment) {
     (other) => other.name.match(/^\w*/)[0] === method && !other.name.includes("gradient=paper"));
   const plain = row.name.replace(/,?gradient=paper/, "").replace("()", "");
   const place = Math.max(0, sameMethod.findIndex((other) => other.name === plain));
-  const hue = method in hues ? hues[method] : (experiment.rows.indexOf(row) * 137) % 360;
+  const hue = method in hues ? hues[method] - 14 * (place % 2) : (experiment.rows.indexOf(row) * 137) % 360;
   const saturation = method === "PCA" ? 0 : isDark() ? 62 : 70;
-  const lightness = (isDark() ? 66 : 40) + [0, -13, 13, 20][place % 4] * (isDark() ? 0.8 : 0.9);
+  const lightness = (isDark() ? 66 : 40) + [0, -14, 14, 20][place % 4];
   let dash = row.name.endsWith("->W->Gamma") ? [2, 3] : row.name.endsWith("->W") ? [7, 4] : [];
   if (experiment.verdict) dash = printed ? [6, 4] : [];
   return { color: `hsl(${hue} ${saturation}% ${lightness}%)`, dash };

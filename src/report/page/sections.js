@@ -69,7 +69,7 @@ function curvesFigure(experiment, spec, view) {
     const yLabel = `${single || view.set === "both" ? "" : view.set === "test" ? "test " : "training "}${view.measure}${view.measure === "error" ? ", %" : ""}`;
     return { plots: [{ curves, xLabel, yLabel, xFormat, log: view.scale === "log", marks }], legend: legendOf(curves) };
   };
-  return figure(spec.title, describe, { wide: rows.length > 6 });
+  return figure(spec.title, describe, { wide: rows.length > 4 });
 }
 
 /** Condition number and effective rank of what each layer was given. */
@@ -123,7 +123,7 @@ function tableNote(experiment) {
 }
 
 function experimentSection(experiment) {
-  const view = { measure: "error", set: "test", against: "epoch", scale: "linear", quantity: "condition" };
+  const view = { measure: "error", set: "test", against: "epoch", scale: "log", quantity: "condition" };
   const own = [];
   const grid = el("div", { class: "grid" });
   const put = (made) => { if (made) { add(grid, made); own.push(made.redraw); } };
@@ -135,7 +135,7 @@ function experimentSection(experiment) {
       el("p", { class: "answer" }, experiment.verdict.answer),
       el("details", {}, el("summary", {}, "Layer by layer"), el("ul", {}, experiment.verdict.sentences.map((text) => el("li", {}, text))))),
       verdictTable(experiment),
-      el("p", { class: "note" }, `Places are by least test error among ${plural(experiment.verdict.layers, "layer")}, first with the printed gradients, then with the exact ones. Beyond noise: more than two standard errors. * deviation borrowed from the rows with several seeds.`),
+      el("p", { class: "note" }, `Places are by least test error among ${plural(experiment.verdict.layers, "layer")}, first with the printed gradients, then with the exact ones. Noise: what Student’s t allows a difference to be by chance, at 5 % for all pairs together. * with the deviation of the rows that have several seeds.`),
       el("h3", {}, "All rows"));
   section.append(resultTable(experiment), tableNote(experiment), switches(view, () => own.forEach((redraw) => redraw()), true), grid);
   add(grid, insideSection(experiment));
@@ -155,6 +155,21 @@ function repeatSection() {
   return section;
 }
 
+/** The experiment in one card: what came first here, and in the paper. */
+function glance(experiment) {
+  const ranked = experiment.rows.filter((row) => row.best_error && !row.name.includes("gradient=paper"));
+  const best = ranked.sort((a, b) => a.best_error.mean - b.best_error.mean)[0];
+  const papers = experiment.rows.filter((row) => row.paper).sort((a, b) => a.paper.error - b.paper.error)[0];
+  const bn = experiment.rows.find((row) => row.name === "BN" && row.best_error);
+  const lines = experiment.verdict ? [experiment.verdict.answer] : [
+    bn && best !== bn ? `BN: ${number(bn.best_error.mean, 2)} %` : "",
+    papers ? `the paper’s best: ${papers.name}, ${number(papers.paper.error, 2)} %` : ""];
+  return el("a", { class: "card glance", href: `#${experiment.name}` }, el("span", { class: "glance-title" }, experiment.title),
+    experiment.verdict ? null : el("span", { class: "glance-number" }, best ? `${number(best.best_error.mean, 2)} %` : "–"),
+    experiment.verdict || !best ? null : el("code", {}, best.name),
+    lines.filter((text) => text).map((text) => el("span", { class: "note" }, text)));
+}
+
 function build() {
   const page = document.getElementById("page");
   const links = results.experiments.map((e) => [e.name, e.title]);
@@ -165,7 +180,8 @@ function build() {
     el("header", {}, el("p", { class: "kicker" }, `orthobatch ${results.orthobatch}, ${results.made}`),
       el("h1", {}, "On Batch Orthogonalization Layers, reproduced"),
       el("p", { class: "lead" }, "Whitening layers in BatchNorm’s place: the tables and figures of Blanchette & Laganière, measured again, beside the paper’s numbers."),
-      el("nav", {}, links.map(([id, text]) => el("a", { href: `#${id}` }, text)))));
+      el("nav", {}, links.map(([id, text]) => el("a", { href: `#${id}` }, text))),
+      el("div", { class: "glances" }, results.experiments.map(glance))));
   for (const experiment of results.experiments) page.append(experimentSection(experiment));
   if (samples.length)
     page.append(el("section", { id: "samples" }, el("h2", {}, "Input"), el("div", { class: "grid" }, samples.map(([name, s]) => sampleSheet(name, s)))));

@@ -43,7 +43,7 @@ function resultTable(experiment) {
   const paperHead = withPaper
     ? [["paper", "error %"], ["paper", perOutput ? lossName : "epoch"], ["paper", "place"]] : [];
   const oursHead = [["here", "best error %"], ...(withPaper ? [["here", "to paper"]] : []), ["here", "at epoch"], ["here", lossName],
-    ["here", "place"], ["here", "training %"], ["here", "last error %"], ["time", "s / epoch"], ["time", "× BN"]];
+    ["here", "place"], ["here", "train error %"], ["here", "last error %"], ["time", "s / epoch"], ["time", "× BN"]];
   const body = el("tbody", {}, experiment.rows.map((row) => {
     const paper = row.paper || {};
     const cells = [layerCell(row, experiment)];
@@ -102,7 +102,7 @@ function sortBy(table, column, button) {
 function verdictTable(experiment) {
   const { verdict, rows } = experiment;
   const largest = Math.max(...verdict.pairs.map((p) => Math.abs(p.difference ?? 0)), 1e-9);
-  const head = ["layer", "printed %", "exact %", "exact − printed", "standard error", "place: paper", "printed", "exact", ""];
+  const head = ["layer", "printed %", "exact %", "exact − printed", "noise up to", "place: paper", "printed", "exact", ""];
   return el("div", { class: "table-scroll", tabindex: "0" }, el("table", { class: "results", "data-table": "verdict" },
     el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, verdict.pairs.map((p) => {
@@ -114,10 +114,10 @@ function verdictTable(experiment) {
       const moved = p.rank_exact !== p.rank_printed;
       return el("tr", {}, layerCell(exact, experiment), outcome(printed), outcome(exact),
         el("td", { class: `num ${p.difference === null ? "" : better ? "good" : "bad"}` }, bar, p.difference === null ? "–" : signed(p.difference, 2)),
-        valueCell(p.standard_error === null ? "–" : `${number(p.standard_error, 2)}${p.own_deviation ? "" : " *"}`),
+        valueCell(p.noise === null ? "–" : `${number(p.noise, 2)}${p.own_deviation ? "" : " *"}`),
         valueCell(p.rank_paper || "–"), valueCell(p.rank_printed || "–"),
         el("td", { class: `num ${moved ? "main" : ""}` }, String(p.rank_exact || "–")),
         el("td", {}, p.difference === null ? null : el("span", { class: `badge ${p.beyond_noise ? "sure" : "unsure"}` },
-          p.beyond_noise ? "beyond noise" : p.standard_error === null ? "one seed" : "within noise")));
+          p.beyond_noise ? "beyond noise" : p.noise === null ? "one seed" : "within noise")));
     }))));
 }

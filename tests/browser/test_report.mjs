@@ -1,0 +1,139 @@
+// The report in a real browser: opened from disk, looked at and used.
+// usage: node test_report.mjs PROGRAM OUTPUT_FOLDER
+//
+// Screenshots stay in OUTPUT_FOLDER: light, dark, phone, print.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+import { makeFolder } from "./make_folder.mjs";
+
+const [program, output] = process.argv.slice(2);
+const source = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+const experimentOf = (name) => JSON.parse(fs.readFileSync(path.join(source, "experiments", `${name}.json`), "utf8"));
+
+fs.rmSync(output, { recursive: true, force: true });
+const folder = path.join(output, "results"), page_file = path.join(output, "report.html");
+for (const name of ["mnist", "svhn", "gradients"]) makeFolder(folder, name, experimentOf(name), 25);
+execFileSync(program, ["report", folder, "-o", page_file, "--json", path.join(output, "results.json")]);
+const size = fs.statSync(page_file).size;
+console.log(`page: ${(size / 1e6).toFixed(2)} MB with all three experiments, 25 epochs`);
+assert(size < 3e6, `page: expected under 3 MB, found ${size} bytes`);
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+  args: ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"],
+});
+const complaints = [];
+
+async function open(options) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) complaints.push(message.text()); });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => { if (!request.url().startsWith("file:")) complaints.push(`asks for ${request.url()}`); });
+  await page.goto(pathToFileURL(page_file).href);
+  await page.waitForSelector("html[data-drawn]");
+  return page;
+}
+
+/** Whether a chart has anything but background in it. */
+const inked = (canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const seen = new Set();
+  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  return seen.size;
+};
+const picture = (figure) => figure.locator(".plot canvas").first().evaluate((canvas) => canvas.toDataURL());
+
+try {
+  const page = await open({ viewport: { width: 1280, height: 900 }, colorScheme: "light" });
+  const timing = await page.evaluate(() => performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd);
+  console.log(`opened in ${Math.round(timing)} ms`);
+  assert(timing < 1000, `expected to open in under a second, took ${timing} ms`);
+
+  // Tables: every row, the paper's numbers, a diverged row without one.
+  for (const [name, rows] of [["mnist", 5], ["svhn", 20], ["gradients", 22], ["verdict", 10]])
+    assert.equal(await page.locator(`table[data-table="${name}"] tbody tr`).count(), rows, `rows of ${name}`);
+  const zcae = page.locator('table[data-table="mnist"] tbody tr', { hasText: "ZCAE" });
+  assert.match(await zcae.innerText(), /0\.30\s+25/);
+  const pca = page.locator('table[data-table="svhn"] tbody tr', { hasText: "PCA" });
+  assert.match(await pca.innerText(), /diverged in epoch 3/);
+  assert.doesNotMatch(await pca.innerText(), /\d\.\d\d\s*%/);
+  assert.match(await page.locator(".answer").innerText(), /^(Yes|No|Not)/);
+
+  // Every figure of the experiments, and what the paper could not show, drawn.
+  for (const name of ["mnist", "svhn", "gradients"]) {
+    const section = page.locator(`section#${name}`);
+    for (const { title } of experimentOf(name).figures) {
+      const figure = section.locator(`figure[data-figure="${title}"]`);
+      assert.equal(await figure.count(), 1, `${name}: figure ${title}`);
+      assert(await figure.locator(".plot canvas").first().evaluate(inked) > 2, `${name}: ${title} is empty`);
+    }
+    assert.equal(await section.locator('figure[data-figure="What each layer was given"] .plot canvas').count(), 3);
+  }
+  for (const name of ["mnist", "svhn"]) {
+    const inside = page.locator(`figure[data-figure="inside ${name}"]`);
+    assert.equal(await inside.locator(".heat canvas").count(), 12, `${name}: heat maps of two nets`);
+    assert.equal(await inside.locator(".filters canvas").count(), name === "mnist" ? 32 : 64);
+    assert.equal(await page.locator(`figure[data-figure="samples ${name}"] canvas`).count(), 1);
+  }
+
+  // A legend entry hides its curve and shows it again.
+  const all = page.locator('section#svhn figure[data-figure="All nets"]');
+  const entry = all.locator(".entry").first();
+  const before = await picture(all);
+  await entry.click();
+  await page.mouse.move(0, 0);
+  await page.waitForTimeout(100);
+  assert.equal(await entry.getAttribute("aria-pressed"), "false");
+  const without = await picture(all);
+  assert.notEqual(without, before, "the legend hides nothing");
+  await entry.click();
+  await page.mouse.move(0, 0);
+  await page.waitForTimeout(100);
+  assert.equal(await picture(all), before, "the legend does not bring the curve back");
+
+  // Switches redraw the section's figures: log, loss, training, time, effective rank.
+  let last = before;
+  for (const [group, value] of [["scale", "linear"], ["scale", "log"], ["measure", "loss"], ["set", "train"], ["against", "time"]]) {
+    await page.locator(`section#svhn [data-choice="${group}"] button[data-value="${value}"]`).click();
+    await page.waitForTimeout(100);
+    const now = await picture(all);
+    assert.notEqual(now, last, `the switch ${group} changes nothing`);
+    last = now;
+  }
+  const given = page.locator('section#svhn figure[data-figure="What each layer was given"]');
+  last = await picture(given);
+  await page.locator('section#svhn [data-choice="layers"] button[data-value="rank"]').click();
+  await page.waitForTimeout(100);
+  assert.notEqual(await picture(given), last, "the switch layers changes nothing");
+
+  // Values under the cursor; sorting; another net's heat maps.
+  const plot = page.locator('section#mnist figure[data-figure="All nets"] .u-over');
+  await plot.scrollIntoViewIfNeeded();
+  await plot.hover({ position: { x: 200, y: 120 } });
+  assert.match(await page.locator('section#mnist figure[data-figure="All nets"] .value').first().innerText(), /^\d/);
+  await page.locator('table[data-table="svhn"] thead button', { hasText: "best error" }).click();
+  const errors = await page.locator('table[data-table="svhn"] tbody td.main').allInnerTexts();
+  assert.deepEqual(errors.map(parseFloat), errors.map(parseFloat).sort((a, b) => a - b));
+  await page.locator('figure[data-figure="inside svhn"] select').first().selectOption({ label: "LDL(0)" });
+
+  await page.evaluate(() => scrollTo(0, 0));
+  const pictures = [["light", page]];
+  pictures.push(["dark", await open({ viewport: { width: 1280, height: 900 }, colorScheme: "dark" })]);
+  pictures.push(["phone", await open({ viewport: { width: 375, height: 800 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 })]);
+  for (const [name, shown] of pictures) {
+    const { wide, room } = await shown.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: innerWidth }));
+    assert(wide <= room, `${name}: the page is ${wide} pixels wide in a window of ${room}`);
+    await shown.screenshot({ path: path.join(output, `${name}.png`), fullPage: true });
+  }
+  await page.pdf({ path: path.join(output, "print.pdf"), format: "A4" });
+  assert.deepEqual(complaints, [], "the console has complaints");
+  console.log("report: all as expected");
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Experiments as their user treats them: stopped, started again, with rows that diverge or fail, with damaged files.
+# usage: test_reproduce.sh PROGRAM SOURCE
+set -u
+program=$1 source=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+fail() {
+  printf 'FAILED: %s\n' "$*"
+  failures=$((failures + 1))
+}
+
+# expect CODE PATTERN ARGUMENTS…: exit code, and an extended regular expression in the output
+expect() {
+  local code=$1 pattern=$2 output status
+  shift 2
+  output=$("$program" "$@" 2>&1)
+  status=$?
+  { [ "$status" -eq "$code" ] && grep -qE -- "$pattern" <<<"$output"; } ||
+    fail "orthobatch $*: expected exit $code and /$pattern/, got exit $status and: $output"
+}
+
+# metrics DIR: of all runs, without what depends on the clock
+metrics() { (cd "$1/runs" && for run in */; do echo "$run"; sed 's/,"time":.*//' "$run/metrics.jsonl"; done); }
+
+cat > tiny.json <<'JSON'
+{"title": "Tiny", "data": "synthetic", "epochs": 2, "seeds": [1],
+ "settings": {"subset": 1024, "refresh_images": 500, "schedule": {"batch": 128}},
+ "rows": [
+   {"name": "BN", "blocks": [{"channels": 6, "layer": "BN"}, {"fov": 4, "stride": 4, "channels": 8, "layer": "BN"}],
+    "paper": {"error_percent": 0.39, "epoch": 49}},
+   {"name": "ZCA", "blocks": [{"channels": 6, "layer": "ZCA(1e-5)"}, {"fov": 4, "stride": 4, "channels": 8, "layer": "ZCA(1e-5)"}],
+    "seeds": [1, 2]},
+   {"name": "wild", "blocks": [{"channels": 6, "layer": "BN"}, {"fov": 4, "stride": 4, "channels": 8, "layer": "BN"}],
+    "settings": {"schedule": {"learning_rate": 1e30}}}
+ ],
+ "figures": [{"title": "All", "rows": ["*"]}, {"title": "Best", "best": 1}]}
+JSON
+run() { "$program" reproduce tiny.json --threads 1 "$@"; }
+
+# --- a whole experiment --------------------------------------------------------------------------
+run --out whole > out 2> err || fail "reproduce: exit $?: $(cat out err)"
+grep -qE '^BN +0.39 +49 +[0-9.]+ ' out || fail "no row of BN in: $(cat out)"
+grep -qE '^ZCA .*[0-9] ± [0-9]' out || fail "no deviation over the seeds in: $(cat out)"
+grep -qE '^wild .*diverged in epoch 1' out || fail "a diverged row: $(cat out)"
+grep -qE '^wild .*[0-9]\.[0-9]+ +[0-9]' out && fail "a diverged row has a number: $(cat out)"
+grep -qE '^\[2/4\] ZCA, seed 1 on synthetic: epoch 1 to 2, about [0-9:]+ left in all' err || fail "no overall progress in: $(cat err)"
+grep -q '3 trained now, 0 were done before, 1 diverged' out || fail "the count of runs: $(cat out)"
+[ -s whole/report.html ] || fail 'no report'
+[ -s whole/runs/synthetic-ZCA-seed1/pictures.json ] || fail 'no pictures'
+[ -e whole/runs/synthetic-ZCA-seed2/pictures.json ] && fail 'pictures of a second seed'
+
+# --- again: nothing to do, nothing changed -------------------------------------------------------
+before=$(find whole/runs -name last.pt -exec md5sum {} + | sort)
+run --out whole > out 2> err || fail "reproduce again: $(cat err)"
+grep -q '0 trained now, 4 were done before' out || fail "runs made again: $(cat out)"
+[ "$(find whole/runs -name last.pt -exec md5sum {} + | sort)" = "$before" ] || fail 'a finished run was changed'
+
+# --- stopped in the middle, started again --------------------------------------------------------
+(exec "$program" reproduce tiny.json --threads 1 --out stopped > /dev/null 2> err) &
+pid=$!
+for _ in $(seq 600); do grep -qs '"epoch":1' stopped/runs/synthetic-ZCA-seed1/metrics.jsonl && break; sleep 0.02; done
+kill -TERM $pid  # as Ctrl-C; a background process of a script ignores SIGINT itself
+wait $pid
+code=$?
+[ $code -eq 130 ] || fail "stopped: expected exit 130, got $code: $(cat err)"
+grep -q 'the same command goes on' err || fail "stopped: no hint in: $(cat err)"
+[ -e stopped/runs/synthetic-ZCA-seed2 ] && fail 'the next row was begun after the stop'
+run --out stopped > out 2> err || fail "going on: $(cat err)"
+grep -qE '[12] trained now, [12] were done before' out || fail "going on made more than was missing: $(cat out)"
+grep -q ' BN, seed 1 on' err && fail 'a finished row was trained again'
+[ "$(metrics stopped)" = "$(metrics whole)" ] || fail 'the stopped experiment has other numbers'
+
+# --- more epochs, some rows, other settings ------------------------------------------------------
+expect 0 '1 trained now' reproduce tiny.json --threads 1 --out stopped --rows BN --epochs 3
+grep -q '"epoch":3' stopped/runs/synthetic-BN-seed1/metrics.jsonl || fail 'no third epoch'
+grep -q '"name": "ZCA"' stopped/tiny.experiment.json || fail 'rows that were not chosen left the report'
+expect 1 'config.json: subset: expected 500, found 1024.*another --out' reproduce tiny.json --subset 500 --out stopped
+expect 1 "no row of tiny matches 'LDL', expected BN, ZCA or wild" reproduce tiny.json --rows LDL --out new
+expect 1 "did you mean 'mnist'" reproduce mnits --out new
+expect 2 'out is required' reproduce mnist
+sed 's/"epochs": 2/"epoks": 2/' tiny.json > bad.json
+expect 1 "bad.json: no setting 'epoks'.*did you mean 'epochs'" reproduce bad.json --out new
+sed 's/"layer": "ZCA(1e-5)"/"layer": "ZCB(1e-5)"/' tiny.json > bad.json
+expect 1 "bad.json: rows\[1\]: .*ZCB" reproduce bad.json --out new
+expect 1 'mnist/train-images-idx3-ubyte: file: expected' reproduce mnist --data-dir nowhere --out new
+[ -e new ] && [ -n "$(ls new)" ] && fail 'something was left by a refused experiment'
+
+# --- a row that fails does not stop the rest -----------------------------------------------------
+cp -r whole failing
+head -c 5000 whole/runs/synthetic-BN-seed1/last.pt | tee failing/runs/synthetic-BN-seed1/last.pt > failing/runs/synthetic-BN-seed1/previous.pt
+run --out failing --epochs 3 > out 2> err && fail 'a failed row: exit 0'
+grep -qE '^BN .*failed after 2 epochs: .*checkpoint' out || fail "a failed row is not in the table: $(cat out)"
+grep -q '2 trained now' out || fail "a failed row stopped the rest: $(cat out)"
+cp whole/runs/synthetic-BN-seed1/*.pt failing/runs/synthetic-BN-seed1/
+run --out failing --epochs 3 > out 2>&1 || fail "mended, and still: $(cat out)"
+[ -e failing/runs/synthetic-BN-seed1/failed.txt ] && fail 'a mended row still says it failed'
+
+# --- report: from metrics alone, whatever state they are in --------------------------------------
+expect 0 'Report: page.html' report whole -o page.html --json results.json
+grep -q 'id="results"' page.html || fail 'no results in the page'
+first_error=$(sed -n 's/.*"test_error_percent":\([0-9.]*\).*/\1/p' whole/runs/synthetic-BN-seed1/metrics.jsonl | head -1)
+sed -i "s/\"test_error_percent\":$first_error/\"test_error_percent\":1.2345/" whole/runs/synthetic-BN-seed1/metrics.jsonl
+expect 0 '^BN .* 1\.23 ' report whole -o page.html
+grep -q '1\.2345' page.html || fail 'an edited metric does not change the page'
+sed -i '1s/.*/{"epoch":1,"tra/' whole/runs/synthetic-ZCA-seed1/metrics.jsonl
+expect 0 '^ZCA .*metrics.jsonl, line 1: expected an object' report whole -o page.html
+expect 0 '^BN .* 1\.23 ' report whole -o page.html
+rm whole/runs/synthetic-ZCA-seed2/metrics.jsonl
+expect 0 'ZCA .*metrics.jsonl: there is none|0 of 2 epochs \(seed 2\)' report whole -o page.html
+expect 0 'Runs on synthetic' report whole/runs/synthetic-BN-seed1 -o page.html
+expect 1 'nowhere: folder: expected a run' report nowhere
+grep -q 'samples' page.html || fail 'the page has no samples'
+expect 0 'Report' report whole -o small.html --no-samples
+grep -q '"samples":{}' small.html || fail '--no-samples: samples in the page'
+
+# --- nothing of this machine in the lock file ----------------------------------------------------
+grep -qE 'resolved|https?:' "$source/package-lock.json" && fail 'package-lock.json has addresses'
+
+[ "$failures" -eq 0 ] && echo 'reproduce: all as expected'
+exit "$failures"
