@@ -203,13 +203,14 @@ std::vector<std::vector<std::string>> text_table(const ExperimentResult& result)
     for (const RunRecord& run : r.runs)
       if (run.there && !run.problems.empty())
         remark += (remark.empty() ? "" : "; ") + run.problems.front();
-    rows.push_back({r.row.name,
-                    paper.error_percent ? fmt::format("{:.2f}", *paper.error_percent) : "-", second,
-                    estimate_text(r.best_error, 2),
-                    estimate_text({r.best_epoch.n, r.best_epoch.mean, std::nullopt}, 0),
-                    estimate_text(loss, 4), estimate_text(r.last_error, 2),
-                    r.epoch_seconds > 0 ? fmt::format("{:.1f}", r.epoch_seconds) : "-",
-                    r.times_bn ? fmt::format("{:.2f}", *r.times_bn) : "-", remark});
+    rows.push_back(
+        {r.row.name, paper.error_percent ? fmt::format("{:.2f}", *paper.error_percent) : "-",
+         second, estimate_text(r.best_error, 2),
+         estimate_text({r.best_epoch.n, r.best_epoch.mean, std::nullopt}, 0),
+         estimate_text(loss, 4), estimate_text(r.last_error, 2),
+         r.epoch_seconds > 0 ? fmt::format("{:.{}f}", r.epoch_seconds, r.epoch_seconds < 10 ? 1 : 0)
+                             : "-",
+         r.times_bn ? fmt::format("{:.2f}", *r.times_bn) : "-", remark});
   }
   return rows;
 }

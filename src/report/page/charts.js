@@ -59,17 +59,34 @@ function faded(color, alpha) {
   return color.replace(")", ` / ${alpha})`);
 }
 
-function axis(label, values, size) {
-  const style = { stroke: ink("muted"), grid: { stroke: ink("line"), width: 1 }, ticks: { stroke: ink("line"), width: 1, size: 5 } };
-  return { ...style, label, labelSize: 18, labelGap: 0, gap: 4, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif", values, size };
+const wholeSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+
+function axis(label, size) {
+  const rule = { stroke: ink("line"), width: 1 }, font = "12px system-ui, sans-serif";
+  return { label, size, labelSize: 18, labelGap: 0, gap: 4, labelFont: font, font, stroke: ink("muted"), grid: rule, ticks: { ...rule, size: 5 }, values: tickTexts };
 }
 
 const tickTexts = (u, ticks) => ticks.map((tick) => (tick === null ? null : short(tick)));
 
-/** A log axis also has a tick where it starts: only round ones are named. */
-function logTickTexts(u, ticks) {
-  const round = (x) => { const digit = x / 10 ** Math.floor(Math.log10(x) + 1e-9); return Math.abs(digit - Math.round(digit)) < 1e-6; };
-  return ticks.map((tick) => (tick === null || !round(tick) ? null : short(tick)));
+/** Ticks of a log axis at 1 … 9 of each decade; on one shorter than that, at round steps. */
+function logTicks(u, axisIndex, min, max) {
+  const ticks = [];
+  for (let decade = 10 ** Math.floor(Math.log10(min)); decade <= max; decade *= 10)
+    for (let digit = 1; digit <= 9; digit++)
+      if (digit * decade >= min && digit * decade <= max) ticks.push(digit * decade);
+  if (ticks.length >= 3) return ticks;
+  const rough = (max - min) / 5, size = 10 ** Math.floor(Math.log10(rough));
+  const step = size * [1, 2, 5, 10].find((n) => n * size >= rough);
+  const round = [];
+  for (let k = Math.ceil(min / step); k * step <= max; k++) round.push(k * step);
+  return round;
+}
+
+/** Names for as many of them as there is room for. */
+function namedLogTicks(u, ticks) {
+  const digit = (x) => Math.round(x / 10 ** Math.floor(Math.log10(x) + 1e-9));
+  const named = ticks.length <= 9 ? null : ticks.length <= 30 ? [1, 2, 5] : [1];
+  return ticks.map((tick) => (!named || named.includes(digit(tick)) ? tick : null));
 }
 
 /** Around what is shown, the marks included; a log axis not rounded to whole decades. */
@@ -116,7 +133,8 @@ function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [] }
   const u = new uPlot({
     width: Math.max(place.clientWidth, 200), height: place.clientHeight,
     scales: { x: { time: false, range: () => xRange }, y: { distr: log ? 3 : 1, range: (self, low, high) => yRange(low, high, log, marks, xRange) } },
-    axes: [axis(xLabel, tickTexts, 30), axis(yLabel, log ? logTickTexts : tickTexts, 46)],
+    axes: [{ ...axis(xLabel, 30), ...(xLabel === "epoch" ? { incrs: wholeSteps } : {}) },
+      { ...axis(yLabel, 46), ...(log ? { splits: logTicks, filter: namedLogTicks } : {}) }],
     series, bands,
     legend: { show: false },
     focus: { alpha: 0.22 },
