@@ -99,4 +99,8 @@ function select(label, options, chosen, change) {
   }, options.map(([value, text]) => el("option", { value, selected: value === chosen }, text))));
 }
 
-const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+function bytesOf(text) {
+  const chars = atob(text), bytes = new Uint8Array(chars.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = chars.charCodeAt(i);
+  return bytes;
+}

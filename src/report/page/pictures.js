@@ -7,9 +7,13 @@ const rgb = (name) => ink(name).split(" ").map(Number);
 function pixels(w, h, label, paint) {
   const canvas = el("canvas", { width: w, height: h, role: "img", "aria-label": label });
   const context = canvas.getContext("2d"), image = context.createImageData(w, h);
+  const { data } = image;
   paint((x, y, r, g, b) => {
     const at = 4 * (y * w + x);
-    image.data.set([r, g, b, 255], at);
+    data[at] = r;
+    data[at + 1] = g;
+    data[at + 2] = b;
+    data[at + 3] = 255;
   });
   context.putImageData(image, 0, 0);
   return canvas;
@@ -55,24 +59,27 @@ function filterTiles(filters) {
 
 /** Digits side by side; the first line as they are, the others as epochs see them. */
 function sampleSheet(name, s) {
-  const bytes = bytesOf(s.data), size = s.height * s.width * s.channels, gap = 2;
-  const digits = bytes.length / size / s.columns;
-  const canvas = pixels(digits * (s.width + gap) - gap, s.columns * (s.height + gap) - gap,
-    `${name}: training images and their augmentations`, (set) => {
-      for (let d = 0; d < digits; d++)
-        for (let k = 0; k < s.columns; k++)
-          for (let y = 0; y < s.height; y++)
-            for (let x = 0; x < s.width; x++) {
-              const at = (d * s.columns + k) * size + (y * s.width + x) * s.channels;
-              const c = (i) => bytes[at + (s.channels === 3 ? i : 0)];
-              set(d * (s.width + gap) + x, k * (s.height + gap) + y, c(0), c(1), c(2));
-            }
-    });
-  canvas.className = "samples";
-  return el("figure", { class: "card", "data-figure": `samples ${name}` },
+  const draw = () => {
+    const bytes = bytesOf(s.data), size = s.height * s.width * s.channels, gap = 2;
+    const digits = bytes.length / size / s.columns, colour = s.channels === 3;
+    const canvas = pixels(digits * (s.width + gap) - gap, s.columns * (s.height + gap) - gap,
+      `${name}: training images and their augmentations`, (set) => {
+        for (let d = 0; d < digits; d++)
+          for (let k = 0; k < s.columns; k++)
+            for (let y = 0; y < s.height; y++)
+              for (let x = 0; x < s.width; x++) {
+                const at = (d * s.columns + k) * size + (y * s.width + x) * s.channels;
+                set(d * (s.width + gap) + x, k * (s.height + gap) + y, bytes[at], bytes[at + (colour ? 1 : 0)], bytes[at + (colour ? 2 : 0)]);
+              }
+      });
+    canvas.className = "samples";
+    card.append(canvas);
+  };
+  const card = el("figure", { class: "card", "data-figure": `samples ${name}` },
     el("figcaption", {}, el("span", { class: "figure-title" }, name.toUpperCase()),
-      el("span", { class: "note" }, "first line: as stored; below: as the first four epochs see them")),
-    canvas);
+      el("span", { class: "note" }, "first line: as stored; below: as the first four epochs see them")));
+  drawLater(card, draw);
+  return card;
 }
 
 /** One net: its layers' correlations before and after, and its filters. */

@@ -2,6 +2,12 @@
 
 const redraws = []; // of everything that has colours in it
 
+// Folders given together may hold experiments of one name.
+results.experiments.forEach((e, i) => {
+  const before = results.experiments.slice(0, i).filter((other) => other.name === e.name).length;
+  e.id = before ? `${e.name}-${before + 1}` : e.name;
+});
+
 function add(place, made) {
   if (!made) return;
   place.append(made.card);
@@ -129,7 +135,7 @@ function experimentSection(experiment) {
   const put = (made) => { if (made) { add(grid, made); own.push(made.redraw); } };
   for (const spec of experiment.figures) put(curvesFigure(experiment, spec, view));
   put(layersFigure(experiment, view));
-  const section = el("section", { id: experiment.name }, el("h2", {}, experiment.title), facts(experiment));
+  const section = el("section", { id: experiment.id }, el("h2", {}, experiment.title), facts(experiment));
   if (experiment.verdict)
     section.append(el("div", { class: "verdict" }, el("h3", {}, "Does the exact gradient change the order of the layers?"),
       el("p", { class: "answer" }, experiment.verdict.answer),
@@ -164,7 +170,7 @@ function glance(experiment) {
   const lines = experiment.verdict ? [experiment.verdict.answer] : [
     bn && best !== bn ? `BN: ${number(bn.best_error.mean, 2)} %` : "",
     papers ? `the paper’s best: ${papers.name}, ${number(papers.paper.error, 2)} %` : ""];
-  return el("a", { class: "card glance", href: `#${experiment.name}` }, el("span", { class: "glance-title" }, experiment.title),
+  return el("a", { class: "card glance", href: `#${experiment.id}` }, el("span", { class: "glance-title" }, experiment.title),
     experiment.verdict ? null : el("span", { class: "glance-number" }, best ? `${number(best.best_error.mean, 2)} %` : "–"),
     experiment.verdict || !best ? null : el("code", {}, best.name),
     lines.filter((text) => text).map((text) => el("span", { class: "note" }, text)));
@@ -172,7 +178,7 @@ function glance(experiment) {
 
 function build() {
   const page = document.getElementById("page");
-  const links = results.experiments.map((e) => [e.name, e.title]);
+  const links = results.experiments.map((e) => [e.id, e.title]);
   const samples = Object.entries(results.samples);
   if (samples.length) links.push(["samples", "Input"]);
   links.push(["repeat", "How to repeat it"]);
