@@ -213,6 +213,9 @@ TEST(Verdict, OneSeedSaysNothingOfNoise) {
   EXPECT_FALSE(v.pairs.at(0).standard_error);
   EXPECT_FALSE(v.pairs.at(0).beyond_noise());
   EXPECT_NE(v.sentences.at(0).find("whether it is noise cannot be said"), std::string::npos);
+  EXPECT_EQ(
+      v.answer,
+      "Not known: the place of 0 of 1 layers changes, but no row has two seeds to tell noise by.");
 }
 
 TEST(Statistics, KnownAnswers) {

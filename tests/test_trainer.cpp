@@ -11,6 +11,7 @@
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/temporary_folder.h"
+#include "train/net_pictures.h"
 #include "train/trainer.h"
 
 namespace orthobatch {
@@ -236,6 +237,61 @@ TEST(Trainer, ADivergedRunSaysSo) {
   ASSERT_EQ(metrics.size(), 1u);
   EXPECT_TRUE(metrics[0].contains("diverged"));
   EXPECT_FALSE(metrics[0].contains("test_error_percent"));
+}
+
+std::vector<int> bytes_of(const std::string& base64) {
+  static const std::string digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::vector<int> bytes;
+  unsigned buffer = 0;
+  int bits = 0;
+  for (const char c : base64) {
+    if (c == '=') break;
+    buffer = buffer << 6 | static_cast<unsigned>(digits.find(c));
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes.push_back(static_cast<int>(buffer >> bits & 255));
+  }
+  return bytes;
+}
+
+/// Mean |r| between different channels, from the upper triangle of a heat map.
+double mean_correlation(const nlohmann::ordered_json& map, int64_t n) {
+  const std::vector<int> bytes = bytes_of(map.get<std::string>());
+  EXPECT_EQ(static_cast<int64_t>(bytes.size()), n * (n + 1) / 2);
+  double sum = 0;
+  size_t at = 0;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = i; j < n; ++j, ++at)
+      if (i != j) sum += std::abs(bytes.at(at) - 128) / 127.0;
+  return sum / (static_cast<double>(n * (n - 1)) / 2);
+}
+
+TEST(Pictures, ZcaTakesTheCorrelationsAndBnLeavesThem) {
+  const TemporaryFolder folder;
+  for (const char* layer : {"ZCA(1e-5,1e12)", "BN"}) {
+    TrainConfig config = small_config(layer);
+    config.epochs = 1;
+    const std::string path = folder.path(layer);
+    Session session(path, config);
+    session.trainer.begin();
+    session.trainer.run();
+    DigitNet net(1, config.blocks);
+    load_checkpoint(path + "/best.pt", net, nullptr);
+    const auto pictures = net_pictures(net, small_data(), config, 1);
+    for (const auto& block : pictures.at("layers")) {
+      const auto n = block.at("channels").get<int64_t>();
+      const double before = mean_correlation(block.at("before"), n);
+      const double after = mean_correlation(block.at("after"), n);
+      if (config.blocks[0].layer == "BN")
+        EXPECT_NEAR(after, before, 0.01);  // a byte's step
+      else
+        EXPECT_LT(after, 0.5 * before);
+    }
+    EXPECT_EQ(bytes_of(pictures.at("filters").at("data")).size(), 6u * 3 * 3);
+    EXPECT_EQ(bytes_of(pictures.at("samples").at("data")).size(), 10u * 5 * 28 * 28);
+  }
 }
 
 TEST(Net, HasThePapersShapes) {

@@ -85,12 +85,13 @@ std::string sentence(const GradientPair& p, const GradientVerdict& verdict,
 }
 
 std::string answer(const GradientVerdict& verdict) {
-  int compared = 0, moved = 0, sure = 0, better = 0;
+  int compared = 0, judged = 0, moved = 0, sure = 0, better = 0;
   std::string moved_surely;
   for (const GradientPair& p : verdict.pairs) {
     if (!p.difference) continue;
     ++compared;
     const bool moves = p.rank_exact != p.rank_printed;
+    judged += p.standard_error.has_value();
     moved += moves;
     sure += p.beyond_noise();
     better += p.beyond_noise() && *p.difference < 0;
@@ -99,20 +100,17 @@ std::string answer(const GradientVerdict& verdict) {
                                   p.rank_printed, p.rank_exact);
   }
   if (compared == 0) return "No layer has a result with both gradients yet.";
+  const std::string places = fmt::format("the place of {} of {} layers changes", moved, compared);
+  if (judged == 0)
+    return fmt::format("Not known: {}, but no row has two seeds to tell noise by.", places);
   const std::string differences = fmt::format(
-      "{} of {} differences in error are beyond noise, {} of them in favour of the "
-      "exact gradient",
-      sure, compared, better);
-  if (moved == 0)
-    return fmt::format("No: the exact gradient changes the place of none of {} layers; {}.",
-                       compared, differences);
+      "{} of {} differences in error are beyond noise, {} in favour of the exact gradient", sure,
+      judged, better);
+  if (moved == 0) return fmt::format("No: {}; {}.", places, differences);
   if (moved_surely.empty())
-    return fmt::format(
-        "Not measurably: {} of {} layers change place, none by a difference in "
-        "error beyond noise; {}.",
-        moved, compared, differences);
-  return fmt::format("Yes, for some: {} of {} layers change place, and beyond noise {}; {}.", moved,
-                     compared, moved_surely, differences);
+    return fmt::format("Not measurably: {}, none by a difference in error beyond noise; {}.",
+                       places, differences);
+  return fmt::format("Yes, for some: {}, beyond noise {}; {}.", places, moved_surely, differences);
 }
 
 }  // namespace

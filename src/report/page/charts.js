@@ -134,7 +134,7 @@ function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [] }
     width: Math.max(place.clientWidth, 200), height: place.clientHeight,
     scales: { x: { time: false, range: () => xRange }, y: { distr: log ? 3 : 1, range: (self, low, high) => yRange(low, high, log, marks, xRange) } },
     axes: [{ ...axis(xLabel, 30), ...(xLabel === "epoch" ? { incrs: wholeSteps } : {}) },
-      { ...axis(yLabel, 46), ...(log ? { splits: logTicks, filter: namedLogTicks } : {}) }],
+      { ...axis(yLabel, 52), ...(log ? { splits: logTicks, filter: namedLogTicks } : {}) }],
     series, bands,
     legend: { show: false },
     focus: { alpha: 0.22 },

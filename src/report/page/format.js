@@ -30,7 +30,7 @@ function estimate(e, digits, factor = 1) {
 function short(x) {
   if (x === null || x === undefined || !Number.isFinite(x)) return "–";
   const size = Math.abs(x);
-  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return x.toExponential(1).replace("e+", "e");
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return x.toExponential(1).replace(".0e", "e").replace("e+", "e");
   return String(Number(x.toPrecision(size >= 1000 ? 4 : 3)));
 }
 
