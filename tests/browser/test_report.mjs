@@ -33,7 +33,7 @@ async function open(options) {
   page.on("pageerror", (error) => complaints.push(error.message));
   page.on("request", (request) => { if (!request.url().startsWith("file:")) complaints.push(`asks for ${request.url()}`); });
   await page.goto(pathToFileURL(page_file).href);
-  await page.waitForSelector("html[data-drawn]");
+  await page.waitForSelector("html[data-drawn]", { state: "attached" });
   return page;
 }
 

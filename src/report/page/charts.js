@@ -70,6 +70,7 @@ const tickTexts = (u, ticks) => ticks.map((tick) => (tick === null ? null : shor
 
 /** Ticks of a log axis at 1 … 9 of each decade; on one shorter than that, at round steps. */
 function logTicks(u, axisIndex, min, max) {
+  if (!(min > 0 && max > min)) return [];
   const ticks = [];
   for (let decade = 10 ** Math.floor(Math.log10(min)); decade <= max; decade *= 10)
     for (let digit = 1; digit <= 9; digit++)

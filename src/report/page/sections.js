@@ -195,10 +195,11 @@ function build() {
 }
 
 build();
-(window.requestIdleCallback || setTimeout)(() => {
+// After the first paint. (A browser may leave a page that waits for an idle moment waiting for long.)
+setTimeout(() => {
   drawRest();
   document.documentElement.dataset.drawn = "true";
-});
+}, 50);
 const recolour = () => { drawRest(); redraws.forEach((redraw) => redraw()); };
 darkScheme.addEventListener("change", recolour);
 addEventListener("beforeprint", () => { printing = true; recolour(); });
