@@ -54,10 +54,13 @@ const ink = (name) => getComputedStyle(document.documentElement).getPropertyValu
 function styleOf(row, experiment) {
   const method = row.name.match(/^\w*/)[0];
   const printed = row.name.includes("gradient=paper");
-  const sameMethod = experiment.rows.filter(
-    (other) => other.name.match(/^\w*/)[0] === method && !other.name.includes("gradient=paper"));
-  const plain = row.name.replace(/,?gradient=paper/, "").replace("()", "");
-  const place = Math.max(0, sameMethod.findIndex((other) => other.name === plain));
+  // Shades tell the arguments apart; W too, where the dash is taken.
+  const shadeOf = (name) => {
+    const plain = name.replace(/,?gradient=paper/, "").replace("()", "");
+    return experiment.verdict ? plain : plain.replace(/->.*/, "");
+  };
+  const shades = [...new Set(experiment.rows.map((other) => shadeOf(other.name)))].filter((name) => name.match(/^\w*/)[0] === method);
+  const place = Math.max(0, shades.indexOf(shadeOf(row.name)));
   const hue = method in hues ? hues[method] - 14 * (place % 2) : (experiment.rows.indexOf(row) * 137) % 360;
   const saturation = method === "PCA" ? 0 : isDark() ? 62 : 70;
   const lightness = (isDark() ? 66 : 40) + [0, -14, 14, 20][place % 4];
