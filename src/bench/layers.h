@@ -15,9 +15,9 @@ constexpr double layer_products = 4.5;
 
 struct LayerTimes {
   Candidate candidate;
-  PassTimes all;  ///< on all threads
-  PassTimes one;  ///< on one; empty where that was not measured
-  Times algebra;  ///< the N×N work alone: factorization and pullback; empty for torch's
+  PassTimes all;       ///< on all threads
+  PassTimes one;       ///< on one; empty where that was not measured
+  Times algebra = {};  ///< the N×N work alone: factorization and pullback; empty for torch's
 };
 
 struct LayerResult {
