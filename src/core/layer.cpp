@@ -131,7 +131,7 @@ LayerGradients LayerAlgebra::pullback(const Fold& fold, const LayerParameters& p
     const Matrix T = fold.T.dense(), dense = B.get(0), scaled_dense = scaled.get(0);
     const Matrix dR = linalg::matmul_nt(dense, T);  // ∇R = B Tᵀ
     if (!p.gamma.empty()) out.gamma = rowwise_dot(dR, fold.W);
-    const Matrix dW = linalg::matmul_nt(scaled_dense, T);  // ∇W = Γ ∇R
+    const Matrix dW = orthobatch::scale_rows(outer_scale(p), dR);  // ∇W = Γ ∇R
     out.skew = pullback_cayley(p.skew, fold.W, dW, gradient_);
     dT = BlockMatrix::from_dense(linalg::matmul_tn(fold.W, scaled_dense), block_);
   } else {
