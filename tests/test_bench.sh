@@ -1,18 +1,9 @@
 #!/usr/bin/env bash
 # orthobatch bench as its user meets it: tables, JSON, messages and exit codes.
 # usage: test_bench.sh PROGRAM CMAKE
-set -u
-program=$1 cmake=$2
 checks=$(cd "$(dirname "$0")" && pwd)/bench_json.cmake
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  failures=$((failures + 1))
-}
+source "$(dirname "$0")/program.sh" "$1"
+cmake=$2
 
 # refuse PATTERN ARGUMENTS…: exit code 1 or 2, one line and at most the hint at --help, an extended
 # regular expression in it

@@ -1,7 +1,7 @@
 // The inner loops of every set this processor can run, against sums written out in long double. The
 // set `wide` is the one for AVX-512, compiled for what most machines have.
 
-#include "kernels/loops.h"
+#include "kernels/loops_sets.h"
 
 #include <gtest/gtest.h>
 
@@ -9,20 +9,13 @@
 #include <random>
 #include <vector>
 
-namespace orthobatch::kernels {
-
-#define DECLARE_LOOPS(set)                    \
-  namespace set {                             \
-  extern const Loops<float> of_float;         \
-  extern const Loops<double> of_double;       \
-  extern const CovarianceLoops of_covariance; \
-  }
-DECLARE_LOOPS(plain)
+ORTHOBATCH_DECLARE_LOOPS(plain)
 #ifdef ORTHOBATCH_X86
-DECLARE_LOOPS(avx2)
-DECLARE_LOOPS(wide)
+ORTHOBATCH_DECLARE_LOOPS(avx2)
+ORTHOBATCH_DECLARE_LOOPS(wide)
 #endif
 
+namespace orthobatch::kernels {
 namespace {
 
 struct Set {

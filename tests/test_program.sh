@@ -1,22 +1,7 @@
 #!/usr/bin/env bash
 # The program as its user meets it: output, messages and exit codes.
 # usage: test_program.sh PROGRAM
-set -u
-program=$1
-failures=0
-
-# expect CODE PATTERN ARGUMENTS…: exit code, and an extended regular expression in the output
-expect() {
-  local code=$1 pattern=$2 output status
-  shift 2
-  output=$("$program" "$@" 2>&1)
-  status=$?
-  if [ "$status" -ne "$code" ] || ! grep -qE -- "$pattern" <<<"$output"; then
-    printf 'FAILED: orthobatch %s\n  expected exit %s and /%s/, got exit %s and:\n%s\n' \
-      "$*" "$code" "$pattern" "$status" "$output"
-    failures=$((failures + 1))
-  fi
-}
+source "$(dirname "$0")/program.sh" "$1"
 
 expect 0 '^orthobatch [0-9]+\.[0-9]+\.[0-9]+$' --version
 expect 0 'layers' --help

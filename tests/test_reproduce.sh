@@ -1,27 +1,8 @@
 #!/usr/bin/env bash
 # Experiments as their user treats them: stopped, started again, with rows that diverge or fail, with damaged files.
 # usage: test_reproduce.sh PROGRAM SOURCE
-set -u
-program=$1 source=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  failures=$((failures + 1))
-}
-
-# expect CODE PATTERN ARGUMENTS…: exit code, and an extended regular expression in the output
-expect() {
-  local code=$1 pattern=$2 output status
-  shift 2
-  output=$("$program" "$@" 2>&1)
-  status=$?
-  { [ "$status" -eq "$code" ] && grep -qE -- "$pattern" <<<"$output"; } ||
-    fail "orthobatch $*: expected exit $code and /$pattern/, got exit $status and: $output"
-}
+source "$(dirname "$0")/program.sh" "$1"
+source=$2
 
 # metrics DIR: of all runs, without what depends on the clock
 metrics() { (cd "$1/runs" && for run in */; do echo "$run"; sed 's/,"time":.*//' "$run/metrics.jsonl"; done); }

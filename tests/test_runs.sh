@@ -1,27 +1,8 @@
 #!/usr/bin/env bash
 # Runs as their user treats them: killed, stopped, resumed, on a full disk, on bad data.
 # usage: test_runs.sh PROGRAM
-set -u
-program=$1
-work=$(mktemp -d)
+source "$(dirname "$0")/program.sh" "$1"
 trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  failures=$((failures + 1))
-}
-
-# expect CODE PATTERN ARGUMENTS…: exit code, and an extended regular expression in the output
-expect() {
-  local code=$1 pattern=$2 output status
-  shift 2
-  output=$("$program" "$@" 2>&1)
-  status=$?
-  { [ "$status" -eq "$code" ] && grep -qE -- "$pattern" <<<"$output"; } ||
-    fail "orthobatch $*: expected exit $code and /$pattern/, got exit $status and: $output"
-}
 
 # metrics RUN: without what depends on the clock
 metrics() { sed 's/,"time":.*//' "$1/metrics.jsonl"; }

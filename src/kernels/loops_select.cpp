@@ -1,19 +1,12 @@
-#include "kernels/loops.h"
+#include "kernels/loops_sets.h"
 
-namespace orthobatch::kernels {
-
-#define ORTHOBATCH_DECLARE_LOOPS(set)         \
-  namespace set {                             \
-  extern const Loops<float> of_float;         \
-  extern const Loops<double> of_double;       \
-  extern const CovarianceLoops of_covariance; \
-  }
 ORTHOBATCH_DECLARE_LOOPS(plain)
 #ifdef ORTHOBATCH_X86
 ORTHOBATCH_DECLARE_LOOPS(avx2)
 ORTHOBATCH_DECLARE_LOOPS(avx512)
 #endif
 
+namespace orthobatch::kernels {
 namespace {
 
 struct Set {
