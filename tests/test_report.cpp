@@ -172,8 +172,7 @@ TEST(Report, ThePageNeedsNothingElseAndCannotBeBrokenOutOf) {
 TEST(Verdict, RanksBothWaysAndTellsNoiseFromChange) {
   Folder f(R"json([
     {"layer": "BN", "paper": {"error_percent": 6.45}},
-    {"layer": "LDL(1e-5)", "seeds": [1, 2, 3], "paper": {
-  "error_percent" : 7.0}},
+    {"layer": "LDL(1e-5)", "seeds": [1, 2, 3], "paper": {"error_percent": 7.0}},
     {"layer": "LDL(1e-5,gradient=paper)", "seeds": [1, 2, 3], "paper": {"error_percent": 7.0}},
     {"layer": "BN->W", "paper": {"error_percent": 6.63}},
     {"layer": "BN(gradient=paper)->W", "paper": {"error_percent": 6.63}}
@@ -203,6 +202,31 @@ TEST(Verdict, RanksBothWaysAndTellsNoiseFromChange) {
   EXPECT_EQ(w.rank_printed, 2);
   EXPECT_EQ(w.rank_exact, 3);
   EXPECT_NE(v.answer.find("beyond noise LDL(1e-5) (3 → 1)"), std::string::npos) << v.answer;
+}
+
+TEST(Verdict, ALayerThatDivergesComesLastAndOneWithoutAResultNowhere) {
+  Folder f(R"json([{"layer": "BN"}, {"layer": "LDL(1e-5)"}, {"layer": "LDL(1e-5,gradient=paper)"},
+    {"layer": "BN->W"}, {"layer": "BN(gradient=paper)->W"}])json");
+  f.write(0, line(1, 10));
+  f.write(1, line(1, 8));
+  f.write(2, line(1, 60) + diverged_line(2));
+  f.write(3, line(1, 9));
+  const GradientVerdict v = gradient_verdict(f.read());
+  const GradientPair &ldl = v.pairs.at(0), &w = v.pairs.at(1);
+  EXPECT_TRUE(ldl.one_diverged);
+  EXPECT_FALSE(ldl.difference);
+  EXPECT_EQ(ldl.rank_printed, 2) << "after BN; BN->W is not placed";
+  EXPECT_EQ(ldl.rank_exact, 1);
+  EXPECT_EQ(v.sentences.at(0),
+            "LDL(1e-5): diverged in epoch 2 with the printed gradient, 8.00 % with the exact one. "
+            "From place 2 to place 1 of 2.");
+  EXPECT_EQ(w.rank_exact, 0);
+  EXPECT_EQ(w.rank_printed, 0);
+  EXPECT_EQ(v.sentences.at(1),
+            "BN->W: not run yet with the printed gradient, 9.00 % with the exact one; nothing to "
+            "compare.");
+  EXPECT_NE(v.answer.find("Yes, for some"), std::string::npos) << v.answer;
+  EXPECT_NE(v.answer.find("LDL(1e-5) (2 → 1)"), std::string::npos) << v.answer;
 }
 
 TEST(Verdict, OneSeedSaysNothingOfNoise) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <limits>
 
 #include "orthobatch/spec.h"
 
@@ -19,7 +20,11 @@ std::optional<LayerSpec> spec_of(const std::string& text) {
   }
 }
 
+bool diverged(const RowResult& row) { return row.status == RowResult::Status::diverged; }
+
+/// What a row is placed by: one that diverged comes after all that did not.
 std::optional<double> error_of(const RowResult& row) {
+  if (diverged(row)) return std::numeric_limits<double>::infinity();
   if (row.best_error.n == 0) return std::nullopt;
   return row.best_error.mean;
 }
@@ -68,13 +73,13 @@ std::string sentence(const GradientPair& p, const GradientVerdict& verdict,
   const RowResult &exact = rows[p.exact_row], &printed = rows[p.printed_row];
   std::string text = fmt::format("{}: {} with the printed gradient, {} with the exact one", p.layer,
                                  outcome_text(printed), outcome_text(exact));
-  if (!p.difference) return text + "; nothing to compare.";
-  text += fmt::format(", a difference of {:+.2f} points", *p.difference);
+  if (p.rank_exact == 0) return text + "; nothing to compare.";
+  if (p.difference) text += fmt::format(", a difference of {:+.2f} points", *p.difference);
   if (p.standard_error)
     text += fmt::format(" where noise may make {:.2f}{}: {}", p.noise,
                         p.own_deviation ? "" : " (deviation borrowed from rows with several seeds)",
                         p.beyond_noise() ? "beyond noise" : "within noise");
-  else
+  else if (p.difference)
     text += ", of one seed each: whether it is noise cannot be said";
   text += p.rank_exact == p.rank_printed
               ? fmt::format(". Place {} of {} with either", p.rank_exact, verdict.layers)
@@ -88,20 +93,20 @@ std::string answer(const GradientVerdict& verdict) {
   int compared = 0, judged = 0, moved = 0, sure = 0, better = 0;
   std::string moved_surely;
   for (const GradientPair& p : verdict.pairs) {
-    if (!p.difference) continue;
+    if (p.rank_exact == 0) continue;
     ++compared;
     const bool moves = p.rank_exact != p.rank_printed;
     judged += p.standard_error.has_value();
     moved += moves;
     sure += p.beyond_noise();
     better += p.beyond_noise() && *p.difference < 0;
-    if (moves && p.beyond_noise())
+    if (moves && (p.beyond_noise() || p.one_diverged))
       moved_surely += fmt::format("{}{} ({} → {})", moved_surely.empty() ? "" : ", ", p.layer,
                                   p.rank_printed, p.rank_exact);
   }
   if (compared == 0) return "No layer has a result with both gradients yet.";
   const std::string places = fmt::format("the place of {} of {} layers changes", moved, compared);
-  if (judged == 0)
+  if (judged == 0 && moved_surely.empty())
     return fmt::format("Not known: {}, but no row has two seeds to tell noise by.", places);
   const std::string differences = fmt::format(
       "{} of {} differences in error are beyond noise, {} in favour of the exact gradient", sure,
@@ -141,13 +146,16 @@ GradientVerdict gradient_verdict(const ExperimentResult& result) {
       pair.exact_row = i;
       pair.printed_row = j;
       compare(pair, rows, pooled);
+      pair.one_diverged = diverged(rows[i]) != diverged(rows[j]);
       printed.back() = error_of(rows[j]);
+      // A layer without a result yet on one side is placed on neither.
+      if (!exact.back() || !printed.back()) exact.back() = printed.back() = std::nullopt;
       place_of_pair.push_back(exact.size() - 1);
       verdict.pairs.push_back(pair);
     }
   }
   const std::vector<int> r_exact = ranks(exact), r_printed = ranks(printed), r_paper = ranks(paper);
-  verdict.layers = static_cast<int>(exact.size());
+  for (const auto& error : exact) verdict.layers += error.has_value();
   for (size_t k = 0; k < verdict.pairs.size(); ++k) {
     GradientPair& p = verdict.pairs[k];
     if (p.standard_error)

@@ -17,7 +17,8 @@ struct GradientPair {
   bool own_deviation = false;             ///< both have two seeds or more: no borrowed deviation
   int freedom = 0;                        ///< degrees of freedom of that deviation
   double noise = 0;                       ///< a difference up to this is noise
-  int rank_exact = 0, rank_printed = 0, rank_paper = 0;  ///< 0: no number to rank
+  bool one_diverged = false;              ///< with one of the gradients, not with the other
+  int rank_exact = 0, rank_printed = 0, rank_paper = 0;  ///< 0: nothing to rank by
   bool beyond_noise() const;
 };
 
@@ -29,7 +30,8 @@ struct GradientVerdict {
 };
 
 /// Pairs rows whose specs differ in gradient=paper alone. Ranks are by least test error among all
-/// layers, once with every paired layer's exact row, once with its printed one. Noise is what
+/// layers, once with every paired layer's exact row, once with its printed one; a row that diverged
+/// comes last. Noise is what
 /// Student's t exceeds by chance once in twenty such tables (Bonferroni's correction for the number
 /// of pairs); a row with one seed borrows the deviation of those with several.
 GradientVerdict gradient_verdict(const ExperimentResult& result);
