@@ -62,7 +62,7 @@ TEST(PaperExperiments, GradientsComeInPairs) {
     ASSERT_NE(other, e.rows.end()) << exact;
     EXPECT_EQ(other->seeds, row.seeds) << exact;
   }
-  EXPECT_EQ(pairs, 10u);
+  EXPECT_EQ(pairs, 11u);
 }
 
 TEST(Experiments, RowsInheritAndOverride) {

@@ -9,6 +9,7 @@
 #include "io/file.h"
 #include "io/temporary_folder.h"
 #include "report/page.h"
+#include "report/summary.h"
 #include "report/verdict.h"
 
 namespace orthobatch {
@@ -124,7 +125,8 @@ TEST(Report, DamagedLinesAreNamedAndTheRestIsThere) {
 }
 
 TEST(Report, MissingFilesAndRows) {
-  Folder f(R"json([{"layer": "BN"}, {"layer": "LDL(1e-5)"}, {"layer": "ZCA(1e-5)"}])json");
+  Folder f(R"json([{"layer": "BN"}, {"layer": "LDL(1e-5)"},
+    {"layer": "ZCA(1e-5)", "seeds": [4, 5]}])json");
   f.write(0, line(1, 9));
   make_directories(f.run(1));
   write_file(join_path(f.run(1), "failed.txt"), "no space\n");
@@ -134,6 +136,7 @@ TEST(Report, MissingFilesAndRows) {
   EXPECT_EQ(result.rows[1].status, RowResult::Status::failed);
   EXPECT_EQ(result.rows[1].remark, "failed after 0 epochs: no space");
   EXPECT_EQ(result.rows[2].status, RowResult::Status::missing);
+  EXPECT_EQ(result.rows[2].remark, "not run yet (seed 4); not run yet (seed 5)");
   EXPECT_THROW(read_results({f.path() + "/nowhere"}), FileError);
 }
 
@@ -146,6 +149,24 @@ TEST(Report, RunsOfTrainMakeAnExperimentOfTheirOwn) {
   EXPECT_EQ(results[0].experiment.title, "Runs on synthetic");
   ASSERT_EQ(results[0].rows.size(), 1u);
   EXPECT_EQ(results[0].rows[0].best_error.mean, 5);
+}
+
+TEST(Report, MarkdownHasPlacesAndSaysWhatCameOfEachRow) {
+  Folder f(R"json([{"layer": "BN", "paper": {"error_percent": 6.45}},
+    {"layer": "LDL(1e-5)", "paper": {"error_percent": 7}},
+    {"layer": "ZCA(1e-5)", "paper": {"error_percent": 5.95, "epoch": 20}},
+    {"layer": "PCA(1e-5)"}])json");
+  f.write(0, line(1, 10) + line(2, 9) + line(3, 9.5));
+  f.write(1, line(1, 12) + diverged_line(2));
+  f.write(2, line(1, 8));
+  const std::string text = to_markdown(f.read());
+  const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
+  EXPECT_TRUE(has("| `BN` | 6.45 | - | 2 | 9.00 | 2 | 0.9000 | 2 | 9.50 | 1.00 |\n")) << text;
+  EXPECT_TRUE(has("| `LDL(1e-5)` | 7.00 | - | 3 | diverged in epoch 2 | - | - | - | - |")) << text;
+  EXPECT_TRUE(has("| `ZCA(1e-5,1e12)` | 5.95 | 20 | 1 | 8.00 | 1 | 0.8000 | 1 | 8.00; 1 of 3 epochs |"))
+      << text;
+  EXPECT_TRUE(has("| `PCA(1e-5,1e12)` | - | - | - | not run yet |")) << text;
+  EXPECT_FALSE(has("Spearman")) << "two places say nothing";
 }
 
 TEST(Report, AnEditedMetricChangesThePage) {

@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "io/file.h"
 #include "report/page.h"
-#include "report/verdict.h"
+#include "report/summary.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -45,9 +45,7 @@ void print_tables(const std::vector<ExperimentResult>& results, const std::strin
     if (result.experiment.name != name) continue;
     fmt::print("\n{}, the best epoch by test error (the paper's way) and the last:\n\n{}",
                result.experiment.title, format_table(text_table(result)));
-    const GradientVerdict verdict = gradient_verdict(result);
-    if (!verdict.pairs.empty())
-      fmt::print("\nDoes the exact gradient change the order? {}\n", verdict.answer);
+    for (const std::string& sentence : conclusions(result)) fmt::print("\n{}\n", sentence);
   }
 }
 

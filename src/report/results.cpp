@@ -42,8 +42,10 @@ ExperimentResult read_experiment(const std::string& folder, const std::string& f
   result.made = json.contains("made") ? json.at("made") : nlohmann::json();
   for (const ExperimentRow& row : result.experiment.rows) {
     std::vector<RunRecord> runs;
-    for (const uint64_t seed : row.seeds)
+    for (const uint64_t seed : row.seeds) {
       runs.push_back(read_run(run_folder_path(folder, row, seed)));
+      runs.back().seed = seed;  // as the folder's name says, whether its config is there or not
+    }
     result.rows.push_back(summarize_row(row, std::move(runs)));
   }
   return result;
@@ -163,6 +165,21 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
   result.last_loss = Estimate::of(last_loss);
   result.train_error = Estimate::of(train_error);
   return result;
+}
+
+Errors our_errors(const ExperimentResult& result) {
+  Errors out;
+  for (const RowResult& row : result.rows)
+    out.push_back(row.best_error.n > 0 ? std::optional<double>(row.best_error.mean) : std::nullopt);
+  return out;
+}
+
+Errors paper_errors(const ExperimentResult& result) {
+  Errors out;
+  for (const RowResult& row : result.rows) out.push_back(row.row.paper.error_percent);
+  for (const GradientPair& pair : gradient_verdict(result).pairs)
+    out[pair.printed_row] = std::nullopt;
+  return out;
 }
 
 std::vector<ExperimentResult> read_results(const std::vector<std::string>& folders) {

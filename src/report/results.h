@@ -42,7 +42,11 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs);
 /// The one JSON that results.json is and the page draws from. Numbers have six digits.
 nlohmann::ordered_json to_json(const std::vector<ExperimentResult>& results);
 
-/// The table of an experiment as texts, a header first.
-std::vector<std::vector<std::string>> text_table(const ExperimentResult& result);
+/// Of each row, in percent; none where there is no number.
+using Errors = std::vector<std::optional<double>>;
+Errors our_errors(const ExperimentResult& result);
+/// The paper has one result for a layer, whichever gradient it is trained with here: the rows with
+/// a printed gradient have none.
+Errors paper_errors(const ExperimentResult& result);
 
 }  // namespace orthobatch

@@ -100,13 +100,6 @@ ordered_json row_json(const RowResult& row, int rank, int paper_rank) {
   return out;
 }
 
-std::vector<std::optional<double>> our_errors(const ExperimentResult& result) {
-  std::vector<std::optional<double>> out;
-  for (const RowResult& row : result.rows)
-    out.push_back(row.best_error.n > 0 ? std::optional<double>(row.best_error.mean) : std::nullopt);
-  return out;
-}
-
 ordered_json figures_json(const ExperimentResult& result) {
   ordered_json out = ordered_json::array();
   const std::vector<int> places = ranks(our_errors(result));
@@ -154,26 +147,16 @@ ordered_json experiment_json(const ExperimentResult& result) {
         out["test_images"] = run.test_images;
       }
   if (!result.made.is_null()) out["made"] = result.made;
-  std::vector<std::optional<double>> papers;
-  for (const RowResult& row : result.rows) papers.push_back(row.row.paper.error_percent);
-  // The paper has one result for a layer, whichever gradient it is trained with here.
   const GradientVerdict verdict = gradient_verdict(result);
-  for (const GradientPair& pair : verdict.pairs) papers[pair.printed_row] = std::nullopt;
-  const std::vector<int> places = ranks(our_errors(result)), paper_places = ranks(papers);
-  out["rank_correlation"] = rounded(rank_correlation(our_errors(result), papers));
+  const Errors ours = our_errors(result), papers = paper_errors(result);
+  const std::vector<int> places = ranks(ours), paper_places = ranks(papers);
+  out["rank_correlation"] = rounded(rank_correlation(ours, papers));
   out["rows"] = ordered_json::array();
   for (size_t i = 0; i < result.rows.size(); ++i)
     out["rows"].push_back(row_json(result.rows[i], places[i], paper_places[i]));
   out["figures"] = figures_json(result);
   if (!verdict.pairs.empty()) out["verdict"] = verdict_json(verdict);
   return out;
-}
-
-std::string estimate_text(const Estimate& e, int digits) {
-  if (e.n == 0) return "-";
-  std::string text = fmt::format("{:.{}f}", e.mean, digits);
-  if (e.deviation) text += fmt::format(" ± {:.{}f}", *e.deviation, digits);
-  return text;
 }
 
 }  // namespace
@@ -183,36 +166,6 @@ ordered_json to_json(const std::vector<ExperimentResult>& results) {
   for (const ExperimentResult& result : results)
     out["experiments"].push_back(experiment_json(result));
   return out;
-}
-
-std::vector<std::vector<std::string>> text_table(const ExperimentResult& result) {
-  const double share = result.experiment.loss_share;
-  const bool per_output = share != 1;
-  std::vector<std::vector<std::string>> rows = {
-      {"layer", "paper %", per_output ? "paper loss" : "at epoch", "best %", "at epoch",
-       per_output ? fmt::format("loss/{:g}", share) : "loss", "last %", "s/epoch", "× BN", ""}};
-  for (const RowResult& r : result.rows) {
-    const PaperResult& paper = r.row.paper;
-    Estimate loss = r.best_loss;
-    loss.mean /= share;
-    if (loss.deviation) *loss.deviation /= share;
-    std::string second = "-";
-    if (per_output && paper.loss) second = fmt::format("{:.4f}", *paper.loss);
-    if (!per_output && paper.epoch) second = std::to_string(*paper.epoch);
-    std::string remark = r.remark;
-    for (const RunRecord& run : r.runs)
-      if (run.there && !run.problems.empty())
-        remark += (remark.empty() ? "" : "; ") + run.problems.front();
-    rows.push_back(
-        {r.row.name, paper.error_percent ? fmt::format("{:.2f}", *paper.error_percent) : "-",
-         second, estimate_text(r.best_error, 2),
-         estimate_text({r.best_epoch.n, r.best_epoch.mean, std::nullopt}, 0),
-         estimate_text(loss, 4), estimate_text(r.last_error, 2),
-         r.epoch_seconds > 0 ? fmt::format("{:.{}f}", r.epoch_seconds, r.epoch_seconds < 10 ? 1 : 0)
-                             : "-",
-         r.times_bn ? fmt::format("{:.2f}", *r.times_bn) : "-", remark});
-  }
-  return rows;
 }
 
 }  // namespace orthobatch

@@ -10,8 +10,6 @@
 namespace orthobatch {
 namespace {
 
-using Errors = std::vector<std::optional<double>>;
-
 std::optional<LayerSpec> spec_of(const std::string& text) {
   try {
     return parse(text);

@@ -1,0 +1,141 @@
+#include "report/summary.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "report/verdict.h"
+
+namespace orthobatch {
+namespace {
+
+std::string estimate_text(const Estimate& e, int digits) {
+  if (e.n == 0) return "-";
+  std::string text = fmt::format("{:.{}f}", e.mean, digits);
+  if (e.deviation) text += fmt::format(" ± {:.{}f}", *e.deviation, digits);
+  return text;
+}
+
+/// A row's loss, over the outputs where the paper seems to count it so.
+Estimate shared_loss(const RowResult& row, double share) {
+  Estimate loss = row.best_loss;
+  loss.mean /= share;
+  if (loss.deviation) *loss.deviation /= share;
+  return loss;
+}
+
+std::string loss_name(double share) {
+  return share != 1 ? fmt::format("loss/{:g}", share) : "loss";
+}
+
+/// The paper's loss for SVHN, its epoch for MNIST.
+std::string second_of_paper(const PaperResult& paper, double share) {
+  if (share != 1 && paper.loss) return fmt::format("{:.4f}", *paper.loss);
+  if (share == 1 && paper.epoch) return std::to_string(*paper.epoch);
+  return "-";
+}
+
+std::string error_text(const PaperResult& paper) {
+  return paper.error_percent ? fmt::format("{:.2f}", *paper.error_percent) : "-";
+}
+
+std::string place_text(int place) { return place > 0 ? std::to_string(place) : "-"; }
+
+std::string times_text(const RowResult& row) {
+  return row.times_bn ? fmt::format("{:.2f}", *row.times_bn) : "-";
+}
+
+std::string remark_of(const RowResult& row) {
+  std::string remark = row.remark;
+  for (const RunRecord& run : row.runs)
+    if (run.there && !run.problems.empty())
+      remark += (remark.empty() ? "" : "; ") + run.problems.front();
+  return remark;
+}
+
+std::string markdown_row(const std::vector<std::string>& cells) {
+  std::string line = "|";
+  for (std::string cell : cells) {
+    for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
+      cell.insert(at, 1, '\\');
+    line += " " + cell + " |";
+  }
+  return line + "\n";
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> text_table(const ExperimentResult& result) {
+  const double share = result.experiment.loss_share;
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "paper %", share != 1 ? "paper loss" : "at epoch", "best %", "at epoch",
+       loss_name(share), "last %", "s/epoch", "× BN", ""}};
+  for (const RowResult& r : result.rows)
+    rows.push_back({r.row.name, error_text(r.row.paper), second_of_paper(r.row.paper, share),
+                    estimate_text(r.best_error, 2),
+                    estimate_text({r.best_epoch.n, r.best_epoch.mean, std::nullopt}, 0),
+                    estimate_text(shared_loss(r, share), 4), estimate_text(r.last_error, 2),
+                    r.epoch_seconds > 0
+                        ? fmt::format("{:.{}f}", r.epoch_seconds, r.epoch_seconds < 10 ? 1 : 0)
+                        : "-",
+                    times_text(r), remark_of(r)});
+  return rows;
+}
+
+std::vector<std::string> conclusions(const ExperimentResult& result) {
+  std::vector<std::string> out;
+  const Errors ours = our_errors(result), papers = paper_errors(result);
+  if (const auto correlation = rank_correlation(ours, papers)) {
+    int both = 0;
+    for (size_t i = 0; i < ours.size(); ++i) both += ours[i] && papers[i];
+    out.push_back(
+        fmt::format("The order of the {} layers correlates {:.2f} with the paper's "
+                    "(Spearman).",
+                    both, *correlation));
+  }
+  const GradientVerdict verdict = gradient_verdict(result);
+  if (!verdict.pairs.empty())
+    out.push_back("Does the exact gradient change the order? " + verdict.answer);
+  return out;
+}
+
+std::string to_markdown(const ExperimentResult& result) {
+  std::string out = fmt::format("## {}\n\n", result.experiment.title);
+  for (const RowResult& row : result.rows)
+    if (!row.runs.empty() && row.runs.front().train_images > 0) {
+      const RunRecord& run = row.runs.front();
+      out += fmt::format("{} training images, {} test images, {} epochs.\n\n", run.train_images,
+                         run.test_images, run.epochs_wanted);
+      break;
+    }
+  const double share = result.experiment.loss_share;
+  const std::vector<int> places = ranks(our_errors(result));
+  const std::vector<int> paper_places = ranks(paper_errors(result));
+  out += markdown_row({"layer", "paper: error %", share != 1 ? loss_name(share) : "epoch", "place",
+                       "here: best error %", "epoch", loss_name(share), "place", "last error %",
+                       "time × BN"});
+  out += "| --- |" + [] {
+    std::string rule;
+    for (int i = 0; i < 9; ++i) rule += " ---: |";
+    return rule + "\n";
+  }();
+  for (size_t i = 0; i < result.rows.size(); ++i) {
+    const RowResult& r = result.rows[i];
+    const bool told = r.best_error.n == 0;  // a row without a number says why
+    const std::string remark = remark_of(r);
+    out += markdown_row(
+        {"`" + r.row.name + "`", error_text(r.row.paper), second_of_paper(r.row.paper, share),
+         place_text(paper_places[i]), told ? remark : estimate_text(r.best_error, 2),
+         estimate_text({r.best_epoch.n, r.best_epoch.mean, std::nullopt}, 0),
+         estimate_text(shared_loss(r, share), 4), place_text(places[i]),
+         estimate_text(r.last_error, 2) + (told || remark.empty() ? "" : "; " + remark),
+         times_text(r)});
+  }
+  out += "\n";
+  for (const std::string& sentence : conclusions(result)) out += sentence + "\n\n";
+  for (const std::string& sentence : gradient_verdict(result).sentences)
+    out += "- " + sentence + "\n";
+  return out;
+}
+
+}  // namespace orthobatch
