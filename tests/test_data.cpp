@@ -1,7 +1,10 @@
 // Data files good and bad, augmentation, and batches that do not depend on threads.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <matio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -17,6 +20,7 @@
 #include "data/svhn.h"
 #include "data/synthetic.h"
 #include "io/checksum.h"
+#include "io/file.h"
 #include "io/gzip.h"
 #include "io/temporary_folder.h"
 #include "mat_writer.h"
@@ -41,6 +45,28 @@ void expect_refusal(const std::string& message, const std::vector<std::string>& 
 }
 
 // --- sums ----------------------------------------------------------------------------------------
+
+TEST(Files, ALinkStaysOneAndAPipeTakesTheBytes) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  write_file(folder.path("file"), "old");
+  fs::create_symlink("file", folder.path("link"));
+  write_file(folder.path("link"), "new");
+  EXPECT_TRUE(fs::is_symlink(folder.path("link")));
+  EXPECT_EQ(read_text(folder.path("file")), "new");
+
+  ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  const int reader = ::open(folder.path("pipe").c_str(), O_RDWR);
+  ASSERT_GE(reader, 0);
+  write_file(folder.path("pipe"), "bytes");
+  char text[6] = {};
+  EXPECT_EQ(::read(reader, text, 5), 5);
+  ::close(reader);
+  EXPECT_STREQ(text, "bytes");
+  EXPECT_TRUE(fs::is_fifo(folder.path("pipe")));
+  EXPECT_NE(refusal([] { write_file("/dev/full", "x"); }).find("No space left"), std::string::npos);
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
 
 TEST(Checksum, Md5OfKnownTexts) {
   const auto md5 = [](const std::string& s) { return md5_hex(s.data(), s.size()); };

@@ -36,6 +36,14 @@ void write_all(int fd, const char* data, size_t size, const std::string& path) {
   }
 }
 
+/// A device or a pipe, /dev/stdout for one, takes the bytes; a rename would put a file in its
+/// place.
+void write_through(const std::string& path, const void* data, size_t size) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.fd < 0) throw FileError(path, "cannot write: " + system_reason());
+  write_all(file.fd, static_cast<const char*>(data), size, path);
+}
+
 }  // namespace
 
 FileError::FileError(const std::string& path, const std::string& field, const std::string& expected,
@@ -79,7 +87,14 @@ std::string read_text(const std::string& path, uint64_t limit) {
   return {bytes.begin(), bytes.end()};
 }
 
-void write_file(const std::string& path, const void* data, size_t size) {
+void write_file(const std::string& given, const void* data, size_t size) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(given, ignored);
+  if (std::filesystem::is_other(status)) return write_through(given, data, size);
+  // A link stays one: what it leads to is replaced.
+  const bool link = std::filesystem::is_symlink(std::filesystem::symlink_status(given, ignored));
+  const std::string path =
+      link ? std::filesystem::weakly_canonical(given, ignored).string() : given;
   const std::string temporary = path + temporary_mark + std::to_string(::getpid());
   try {
     const Descriptor file(

@@ -28,7 +28,7 @@ Bytes read_file(const std::string& path, uint64_t limit = uint64_t{1} << 32);
 std::string read_text(const std::string& path, uint64_t limit = uint64_t{1} << 20);
 
 /// Puts `size` bytes at `path` at once or not at all: temporary name, fsync, rename. What stood
-/// there before is untouched when anything fails.
+/// there before is untouched when anything fails. A device or a pipe takes the bytes as it is.
 void write_file(const std::string& path, const void* data, size_t size);
 void write_file(const std::string& path, const std::string& text);
 
