@@ -13,7 +13,11 @@ if (!output) {
 }
 const browser = await launch();
 try {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, deviceScaleFactor: 1.5, colorScheme });
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    deviceScaleFactor: 1.5,
+    colorScheme,
+  });
   const page = await context.newPage();
   await page.goto(pathToFileURL(path.resolve(report)).href);
   await page.waitForSelector("html[data-drawn]");

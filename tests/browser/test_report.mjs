@@ -13,10 +13,12 @@ import { makeFolder } from "./make_folder.mjs";
 
 const [program, output] = process.argv.slice(2);
 const source = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
-const experimentOf = (name) => JSON.parse(fs.readFileSync(path.join(source, "experiments", `${name}.json`), "utf8"));
+const experimentOf = (name) =>
+  JSON.parse(fs.readFileSync(path.join(source, "experiments", `${name}.json`), "utf8"));
 
 fs.rmSync(output, { recursive: true, force: true });
-const folder = path.join(output, "results"), page_file = path.join(output, "report.html");
+const folder = path.join(output, "results"),
+  page_file = path.join(output, "report.html");
 for (const name of ["mnist", "svhn", "gradients"]) makeFolder(folder, name, experimentOf(name), 25);
 execFileSync(program, ["report", folder, "-o", page_file, "--json", path.join(output, "results.json")]);
 const size = fs.statSync(page_file).size;
@@ -29,9 +31,13 @@ const complaints = [];
 async function open(options) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
-  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) complaints.push(message.text()); });
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+  });
   page.on("pageerror", (error) => complaints.push(error.message));
-  page.on("request", (request) => { if (!request.url().startsWith("file:")) complaints.push(`asks for ${request.url()}`); });
+  page.on("request", (request) => {
+    if (!request.url().startsWith("file:")) complaints.push(`asks for ${request.url()}`);
+  });
   await page.goto(pathToFileURL(page_file).href);
   await page.waitForSelector("html[data-drawn]", { state: "attached" });
   return page;
@@ -41,15 +47,21 @@ async function open(options) {
 const inked = (canvas) => {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   const seen = new Set();
-  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  for (let i = 0; i < data.length; i += 4)
+    if (data[i + 3] > 200) seen.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
   return seen.size;
 };
-const picture = (figure) => figure.locator(".plot canvas").first().evaluate((canvas) => canvas.toDataURL());
+const picture = (figure) =>
+  figure
+    .locator(".plot canvas")
+    .first()
+    .evaluate((canvas) => canvas.toDataURL());
 
 try {
   const page = await open({ viewport: { width: 1280, height: 900 }, colorScheme: "light" });
   // The best of three: other work on the machine is not the page's.
-  const opening = (shown) => shown.evaluate(() => performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd);
+  const opening = (shown) =>
+    shown.evaluate(() => performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd);
   const times = [await opening(page)];
   for (let i = 0; i < 2; i++) {
     const again = await open({ viewport: { width: 1280, height: 900 } });
@@ -60,7 +72,12 @@ try {
   assert(Math.min(...times) < 1000, `expected to open in under a second, took ${times} ms`);
 
   // Tables: every row, the paper's numbers, a diverged row without one.
-  for (const [name, rows] of [["mnist", 5], ["svhn", 20], ["gradients", 24], ["verdict", 11]])
+  for (const [name, rows] of [
+    ["mnist", 5],
+    ["svhn", 20],
+    ["gradients", 24],
+    ["verdict", 11],
+  ])
     assert.equal(await page.locator(`table[data-table="${name}"] tbody tr`).count(), rows, `rows of ${name}`);
   const zcae = page.locator('table[data-table="mnist"] tbody tr', { hasText: "ZCAE" });
   assert.match(await zcae.innerText(), /0\.30\s+25/);
@@ -75,9 +92,15 @@ try {
     for (const { title } of experimentOf(name).figures) {
       const figure = section.locator(`figure[data-figure="${title}"]`);
       assert.equal(await figure.count(), 1, `${name}: figure ${title}`);
-      assert(await figure.locator(".plot canvas").first().evaluate(inked) > 2, `${name}: ${title} is empty`);
+      assert(
+        (await figure.locator(".plot canvas").first().evaluate(inked)) > 2,
+        `${name}: ${title} is empty`,
+      );
     }
-    assert.equal(await section.locator('figure[data-figure="What each layer was given"] .plot canvas').count(), 3);
+    assert.equal(
+      await section.locator('figure[data-figure="What each layer was given"] .plot canvas').count(),
+      3,
+    );
   }
   for (const name of ["mnist", "svhn"]) {
     const inside = page.locator(`figure[data-figure="inside ${name}"]`);
@@ -103,7 +126,13 @@ try {
 
   // Switches redraw the section's figures: log, loss, training, time, effective rank.
   let last = before;
-  for (const [group, value] of [["scale", "linear"], ["scale", "log"], ["measure", "loss"], ["set", "train"], ["against", "time"]]) {
+  for (const [group, value] of [
+    ["scale", "linear"],
+    ["scale", "log"],
+    ["measure", "loss"],
+    ["set", "train"],
+    ["against", "time"],
+  ]) {
     await page.locator(`section#svhn [data-choice="${group}"] button[data-value="${value}"]`).click();
     await page.waitForTimeout(100);
     const now = await picture(all);
@@ -120,18 +149,35 @@ try {
   const plot = page.locator('section#mnist figure[data-figure="All nets"] .u-over');
   await plot.scrollIntoViewIfNeeded();
   await plot.hover({ position: { x: 200, y: 120 } });
-  assert.match(await page.locator('section#mnist figure[data-figure="All nets"] .value').first().innerText(), /^\d/);
+  assert.match(
+    await page.locator('section#mnist figure[data-figure="All nets"] .value').first().innerText(),
+    /^\d/,
+  );
   await page.locator('table[data-table="svhn"] thead button', { hasText: "best error" }).click();
   const errors = await page.locator('table[data-table="svhn"] tbody td.main').allInnerTexts();
-  assert.deepEqual(errors.map(parseFloat), errors.map(parseFloat).sort((a, b) => a - b));
+  assert.deepEqual(
+    errors.map(parseFloat),
+    errors.map(parseFloat).sort((a, b) => a - b),
+  );
   await page.locator('figure[data-figure="inside svhn"] select').first().selectOption({ label: "LDL(0)" });
 
   await page.evaluate(() => scrollTo(0, 0));
   const pictures = [["light", page]];
   pictures.push(["dark", await open({ viewport: { width: 1280, height: 900 }, colorScheme: "dark" })]);
-  pictures.push(["phone", await open({ viewport: { width: 375, height: 800 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 })]);
+  pictures.push([
+    "phone",
+    await open({
+      viewport: { width: 375, height: 800 },
+      isMobile: true,
+      hasTouch: true,
+      deviceScaleFactor: 2,
+    }),
+  ]);
   for (const [name, shown] of pictures) {
-    const { wide, room } = await shown.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: innerWidth }));
+    const { wide, room } = await shown.evaluate(() => ({
+      wide: document.documentElement.scrollWidth,
+      room: innerWidth,
+    }));
     assert(wide <= room, `${name}: the page is ${wide} pixels wide in a window of ${room}`);
     await shown.screenshot({ path: path.join(output, `${name}.png`), fullPage: true });
   }

@@ -30,7 +30,8 @@ function estimate(e, digits, factor = 1) {
 function short(x) {
   if (x === null || x === undefined || !Number.isFinite(x)) return "–";
   const size = Math.abs(x);
-  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return x.toExponential(1).replace(".0e", "e").replace("e+", "e");
+  if (size !== 0 && (size < 1e-3 || size >= 1e5))
+    return x.toExponential(1).replace(".0e", "e").replace("e+", "e");
   return String(Number(x.toPrecision(size >= 1000 ? 4 : 3)));
 }
 
@@ -42,8 +43,18 @@ function duration(seconds) {
 
 // A hue for each method, so that a layer has the same colour in every figure; W is told by the dash.
 const hues = {
-  BN: 215, ZCA: 142, ZCAM: 186, ZCAE: 50, ZCA_corr: 264, ZCAM_corr: 318, LDL: 22, PLDLP: 0, LDL_corr: 345,
-  PCA: 0, ZCA_spectral: 100, IterNorm: 236,
+  BN: 215,
+  ZCA: 142,
+  ZCAM: 186,
+  ZCAE: 50,
+  ZCA_corr: 264,
+  ZCAM_corr: 318,
+  LDL: 22,
+  PLDLP: 0,
+  LDL_corr: 345,
+  PCA: 0,
+  ZCA_spectral: 100,
+  IterNorm: 236,
 };
 const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
@@ -59,7 +70,9 @@ function styleOf(row, experiment) {
     const plain = name.replace(/,?gradient=paper/, "").replace("()", "");
     return experiment.verdict ? plain : plain.replace(/->.*/, "");
   };
-  const shades = [...new Set(experiment.rows.map((other) => shadeOf(other.name)))].filter((name) => name.match(/^\w*/)[0] === method);
+  const shades = [...new Set(experiment.rows.map((other) => shadeOf(other.name)))].filter(
+    (name) => name.match(/^\w*/)[0] === method,
+  );
   const place = Math.max(0, shades.indexOf(shadeOf(row.name)));
   const hue = method in hues ? hues[method] - 14 * (place % 2) : (experiment.rows.indexOf(row) * 137) % 360;
   const saturation = method === "PCA" ? 0 : isDark() ? 62 : 70;
@@ -76,8 +89,15 @@ function swatch({ color, dash }) {
   svg.setAttribute("viewBox", "0 0 22 8");
   const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
   for (const [name, value] of Object.entries({
-    x1: 1, y1: 4, x2: 21, y2: 4, stroke: color, "stroke-width": 3, "stroke-dasharray": dash.join(" "),
-  })) line.setAttribute(name, value);
+    x1: 1,
+    y1: 4,
+    x2: 21,
+    y2: 4,
+    stroke: color,
+    "stroke-width": 3,
+    "stroke-dasharray": dash.join(" "),
+  }))
+    line.setAttribute(name, value);
   svg.append(line);
   return svg;
 }
@@ -85,25 +105,46 @@ function swatch({ color, dash }) {
 /** A choice of a few, as joined buttons; `change` gets the value. */
 function choice(label, values, chosen, change) {
   const buttons = values.map(([value, text]) =>
-    el("button", {
-      type: "button", "data-value": value, "aria-pressed": String(value === chosen),
-      onclick: (event) => {
-        for (const b of buttons) b.setAttribute("aria-pressed", String(b === event.currentTarget));
-        change(value);
+    el(
+      "button",
+      {
+        type: "button",
+        "data-value": value,
+        "aria-pressed": String(value === chosen),
+        onclick: (event) => {
+          for (const b of buttons) b.setAttribute("aria-pressed", String(b === event.currentTarget));
+          change(value);
+        },
       },
-    }, text));
-  return el("div", { class: "choice", role: "group", "aria-label": label, "data-choice": label },
-    el("span", { class: "choice-label" }, label), el("div", { class: "buttons" }, buttons));
+      text,
+    ),
+  );
+  return el(
+    "div",
+    { class: "choice", role: "group", "aria-label": label, "data-choice": label },
+    el("span", { class: "choice-label" }, label),
+    el("div", { class: "buttons" }, buttons),
+  );
 }
 
 function select(label, options, chosen, change) {
-  return el("label", { class: "select" }, label, el("select", {
-    onchange: (event) => change(Number(event.target.value)),
-  }, options.map(([value, text]) => el("option", { value, selected: value === chosen }, text))));
+  return el(
+    "label",
+    { class: "select" },
+    label,
+    el(
+      "select",
+      {
+        onchange: (event) => change(Number(event.target.value)),
+      },
+      options.map(([value, text]) => el("option", { value, selected: value === chosen }, text)),
+    ),
+  );
 }
 
 function bytesOf(text) {
-  const chars = atob(text), bytes = new Uint8Array(chars.length);
+  const chars = atob(text),
+    bytes = new Uint8Array(chars.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = chars.charCodeAt(i);
   return bytes;
 }

@@ -14,117 +14,101 @@ function add(place, made) {
   redraws.push(made.redraw);
 }
 
-/** Mean over seeds at each epoch, and the range where there are several. */
-function curveOf(row, experiment, values, x) {
-  const points = new Map();
-  for (const run of row.runs)
-    run.epoch.forEach((epoch, i) => {
-      const y = values(run)?.[i];
-      if (y === null || y === undefined) return;
-      const at = points.get(epoch) || { xs: [], ys: [] };
-      at.xs.push(x === "epoch" ? epoch : run.seconds[i]);
-      at.ys.push(y);
-      points.set(epoch, at);
-    });
-  const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
-  const sorted = [...points.entries()].sort((a, b) => a[0] - b[0]).map((entry) => entry[1]);
-  const several = row.runs.length > 1;
-  const diverged = row.runs.find((run) => run.diverged);
-  return {
-    ...styleOf(row, experiment), label: row.name,
-    x: sorted.map((p) => mean(p.xs)), y: sorted.map((p) => mean(p.ys)),
-    low: several ? sorted.map((p) => Math.min(...p.ys)) : null,
-    high: several ? sorted.map((p) => Math.max(...p.ys)) : null,
-    end: diverged ? `diverged in epoch ${diverged.diverged.epoch}` : "",
-  };
-}
-
-const legendOf = (curves) => curves.map(({ label, color, dash, end }) => ({ label, color, dash, end }));
-
-/** Seconds on an axis, in the unit that suits the longest. */
-function xAxis(kind, curves) {
-  if (kind === "epoch") return { xLabel: "epoch", xFormat: (x) => `epoch ${short(x)}`, scale: 1 };
-  const longest = Math.max(0, ...curves.flatMap((c) => c.x));
-  const [unit, scale] = longest > 5400 ? ["h", 3600] : longest > 90 ? ["min", 60] : ["s", 1];
-  return { xLabel: `time of training, ${unit}`, xFormat: (x) => `${short(x)} ${unit}`, scale };
-}
-
-/** Curves of a figure under the switches of its section. */
-function curvesFigure(experiment, spec, view) {
-  const rows = spec.rows.map((i) => experiment.rows[i]);
-  const single = rows.length === 1;
-  const describe = () => {
-    const sets = single || view.set === "both" ? ["test", "train"] : [view.set];
-    const curves = rows.flatMap((row) => sets.map((set) => {
-      const curve = curveOf(row, experiment, (run) => run[`${set}_${view.measure}`], view.against);
-      if (sets.length > 1) curve.label += set === "test" ? ", test" : ", training";
-      if (sets.length > 1 && set === "train") {
-        curve.dash = [3, 3];
-        if (single) curve.color = ink("muted-curve");
-        curve.end = "";
-      }
-      return curve;
-    }));
-    const { xLabel, xFormat, scale } = xAxis(view.against, curves);
-    for (const c of curves) c.x = c.x.map((x) => x / scale);
-    const marks = [];
-    if (view.measure === "error" && view.against === "epoch" && sets.includes("test"))
-      rows.forEach((row, i) => {
-        if (row.paper && row.paper.epoch) marks.push({ curve: i * sets.length, x: row.paper.epoch, y: row.paper.error });
-      });
-    const yLabel = `${single || view.set === "both" ? "" : view.set === "test" ? "test " : "training "}${view.measure}${view.measure === "error" ? ", %" : ""}`;
-    return { plots: [{ curves, xLabel, yLabel, xFormat, log: view.scale === "log", marks }], legend: legendOf(curves) };
-  };
-  return figure(spec.title, describe, { wide: rows.length > 4 });
-}
-
-/** Condition number and effective rank of what each layer was given. */
-function layersFigure(experiment, view) {
-  const blocks = Math.max(0, ...experiment.rows.flatMap((row) => row.runs.map((run) => run.layers.length)));
-  if (blocks === 0) return null;
-  const describe = () => {
-    let legend = [];
-    const plots = Array.from({ length: blocks }, (_, b) => {
-      const curves = experiment.rows.map((row) => curveOf(row, experiment, (run) => run.layers[b]?.[view.quantity], "epoch"));
-      legend = legendOf(curves);
-      const channels = experiment.rows.flatMap((row) => row.runs.map((run) => run.layers[b]?.channels)).find((n) => n);
-      return { title: `block ${b + 1}, ${channels} maps`, curves, xLabel: "epoch", xFormat: (x) => `epoch ${short(x)}`,
-        yLabel: view.quantity === "condition" ? "condition number" : "effective rank", log: view.quantity === "condition" };
-    });
-    return { plots, legend };
-  };
-  return figure("What each layer was given", describe, { wide: true,
-    note: "condition number and effective rank of the covariance of the epoch's last batch, as the layer conditioned it; infinite values are left out" });
-}
-
 function facts(experiment) {
   const seeds = [...new Set(experiment.rows.flatMap((row) => row.runs.map((run) => run.seed)))];
-  const epochs = Math.max(0, ...experiment.rows.flatMap((row) => row.runs.map((run) => run.epoch.length ? run.epoch[run.epoch.length - 1] : 0)));
-  const items = [[experiment.train_images ? grouped(experiment.train_images) : "?", "training images"],
-    [experiment.test_images ? grouped(experiment.test_images) : "?", "test images"], [String(epochs), epochs === 1 ? "epoch" : "epochs"],
-    [String(seeds.length), seeds.length === 1 ? "seed" : "seeds"]];
+  const epochs = Math.max(
+    0,
+    ...experiment.rows.flatMap((row) =>
+      row.runs.map((run) => (run.epoch.length ? run.epoch[run.epoch.length - 1] : 0)),
+    ),
+  );
+  const items = [
+    [experiment.train_images ? grouped(experiment.train_images) : "?", "training images"],
+    [experiment.test_images ? grouped(experiment.test_images) : "?", "test images"],
+    [String(epochs), epochs === 1 ? "epoch" : "epochs"],
+    [String(seeds.length), seeds.length === 1 ? "seed" : "seeds"],
+  ];
   if (experiment.rank_correlation !== null && experiment.rank_correlation !== undefined)
     items.push([number(experiment.rank_correlation, 2), "rank correlation with the paper"]);
-  return el("dl", { class: "facts" }, items.map(([value, name]) => el("div", {}, el("dd", {}, value), el("dt", {}, name))));
+  return el(
+    "dl",
+    { class: "facts" },
+    items.map(([value, name]) => el("div", {}, el("dd", {}, value), el("dt", {}, name))),
+  );
 }
 
 function switches(view, redraw, quantity) {
-  const set = (key) => (value) => { view[key] = value; redraw(); };
-  return el("div", { class: "switches" },
-    choice("measure", [["error", "error"], ["loss", "loss"]], view.measure, set("measure")),
-    choice("set", [["test", "test"], ["train", "training"], ["both", "both"]], view.set, set("set")),
-    choice("against", [["epoch", "epoch"], ["time", "time"]], view.against, set("against")),
-    choice("scale", [["linear", "linear"], ["log", "log"]], view.scale, set("scale")),
-    quantity ? choice("layers", [["condition", "condition number"], ["rank", "effective rank"]], view.quantity, set("quantity")) : null);
+  const set = (key) => (value) => {
+    view[key] = value;
+    redraw();
+  };
+  return el(
+    "div",
+    { class: "switches" },
+    choice(
+      "measure",
+      [
+        ["error", "error"],
+        ["loss", "loss"],
+      ],
+      view.measure,
+      set("measure"),
+    ),
+    choice(
+      "set",
+      [
+        ["test", "test"],
+        ["train", "training"],
+        ["both", "both"],
+      ],
+      view.set,
+      set("set"),
+    ),
+    choice(
+      "against",
+      [
+        ["epoch", "epoch"],
+        ["time", "time"],
+      ],
+      view.against,
+      set("against"),
+    ),
+    choice(
+      "scale",
+      [
+        ["linear", "linear"],
+        ["log", "log"],
+      ],
+      view.scale,
+      set("scale"),
+    ),
+    quantity
+      ? choice(
+          "layers",
+          [
+            ["condition", "condition number"],
+            ["rank", "effective rank"],
+          ],
+          view.quantity,
+          set("quantity"),
+        )
+      : null,
+  );
 }
 
 function tableNote(experiment) {
-  const parts = ["Best: the epoch with the least test error, chosen on the test set as the paper does; the last epoch beside it is free of that choice."];
+  const parts = [
+    "Best: the epoch with the least test error, chosen on the test set as the paper does; the last epoch beside it is free of that choice.",
+  ];
   if (experiment.rows.some((row) => row.runs.length > 1)) parts.push("± is the deviation over seeds.");
   if (experiment.loss_share !== 1)
-    parts.push(`Loss is cross-entropy over ${experiment.loss_share}, as the paper seems to count it: a wrong answer costs at least ln 2, so its 5.82 % error cannot go with a mean cross-entropy below 0.040.`);
-  if (experiment.rows.some((row) => row.times_bn)) parts.push("Time is the median epoch of training, test not counted.");
-  if (experiment.rows.some((row) => row.paper && row.paper.epoch)) parts.push("A diamond in a figure is the paper's best, where its epoch is within the axis.");
+    parts.push(
+      `Loss is cross-entropy over ${experiment.loss_share}, as the paper seems to count it: a wrong answer costs at least ln 2, so its 5.82 % error cannot go with a mean cross-entropy below 0.040.`,
+    );
+  if (experiment.rows.some((row) => row.times_bn))
+    parts.push("Time is the median epoch of training, test not counted.");
+  if (experiment.rows.some((row) => row.paper && row.paper.epoch))
+    parts.push("A diamond in a figure is the paper's best, where its epoch is within the axis.");
   return el("p", { class: "note" }, parts.join(" "));
 }
 
@@ -132,18 +116,47 @@ function experimentSection(experiment) {
   const view = { measure: "error", set: "test", against: "epoch", scale: "log", quantity: "condition" };
   const own = [];
   const grid = el("div", { class: "grid" });
-  const put = (made) => { if (made) { add(grid, made); own.push(made.redraw); } };
+  const put = (made) => {
+    if (made) {
+      add(grid, made);
+      own.push(made.redraw);
+    }
+  };
   for (const spec of experiment.figures) put(curvesFigure(experiment, spec, view));
   put(layersFigure(experiment, view));
   const section = el("section", { id: experiment.id }, el("h2", {}, experiment.title), facts(experiment));
   if (experiment.verdict)
-    section.append(el("div", { class: "verdict" }, el("h3", {}, "Does the exact gradient change the order of the layers?"),
-      el("p", { class: "answer" }, experiment.verdict.answer),
-      el("details", {}, el("summary", {}, "Layer by layer"), el("ul", {}, experiment.verdict.sentences.map((text) => el("li", {}, text))))),
+    section.append(
+      el(
+        "div",
+        { class: "verdict" },
+        el("h3", {}, "Does the exact gradient change the order of the layers?"),
+        el("p", { class: "answer" }, experiment.verdict.answer),
+        el(
+          "details",
+          {},
+          el("summary", {}, "Layer by layer"),
+          el(
+            "ul",
+            {},
+            experiment.verdict.sentences.map((text) => el("li", {}, text)),
+          ),
+        ),
+      ),
       verdictTable(experiment),
-      el("p", { class: "note" }, `Places are by least test error among ${plural(experiment.verdict.layers, "layer")}, first with the printed gradients, then with the exact ones. Noise: what Student’s t allows a difference to be by chance, at 5 % for all pairs together. * with the deviation of the rows that have several seeds.`),
-      el("h3", {}, "All rows"));
-  section.append(resultTable(experiment), tableNote(experiment), switches(view, () => own.forEach((redraw) => redraw()), true), grid);
+      el(
+        "p",
+        { class: "note" },
+        `Places are by least test error among ${plural(experiment.verdict.layers, "layer")}, first with the printed gradients, then with the exact ones. Noise: what Student’s t allows a difference to be by chance, at 5 % for all pairs together. * with the deviation of the rows that have several seeds.`,
+      ),
+      el("h3", {}, "All rows"),
+    );
+  section.append(
+    resultTable(experiment),
+    tableNote(experiment),
+    switches(view, () => own.forEach((redraw) => redraw()), true),
+    grid,
+  );
   add(grid, insideSection(experiment));
   return section;
 }
@@ -152,12 +165,31 @@ function repeatSection() {
   const section = el("section", { id: "repeat" }, el("h2", {}, "How to repeat it"));
   for (const e of results.experiments) {
     const made = e.made || {};
-    const seeds = [...new Set(e.rows.flatMap((row) => row.runs.map((run) => run.seed)))].sort((a, b) => a - b);
+    const seeds = [...new Set(e.rows.flatMap((row) => row.runs.map((run) => run.seed)))].sort(
+      (a, b) => a - b,
+    );
     const lines = [...Object.entries(made.with || {}), ["seeds", seeds.join(", ")]];
-    section.append(el("h3", {}, e.title), el("pre", {}, made.command || "orthobatch train …   (single runs: each folder's config.json has its settings)"),
-      el("dl", { class: "machine" }, lines.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))));
+    section.append(
+      el("h3", {}, e.title),
+      el(
+        "pre",
+        {},
+        made.command || "orthobatch train …   (single runs: each folder's config.json has its settings)",
+      ),
+      el(
+        "dl",
+        { class: "machine" },
+        lines.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))),
+      ),
+    );
   }
-  section.append(el("p", { class: "note" }, "With the same seed and number of threads a run gives the same numbers, bit for bit. Every number and curve here is from the runs’ metrics.jsonl; orthobatch report DIR makes this page anew."));
+  section.append(
+    el(
+      "p",
+      { class: "note" },
+      "With the same seed and number of threads a run gives the same numbers, bit for bit. Every number and curve here is from the runs’ metrics.jsonl; orthobatch report DIR makes this page anew.",
+    ),
+  );
   return section;
 }
 
@@ -167,13 +199,22 @@ function glance(experiment) {
   const best = ranked.sort((a, b) => a.best_error.mean - b.best_error.mean)[0];
   const papers = experiment.rows.filter((row) => row.paper).sort((a, b) => a.paper.error - b.paper.error)[0];
   const bn = experiment.rows.find((row) => row.name === "BN" && row.best_error);
-  const lines = experiment.verdict ? [experiment.verdict.answer] : [
-    bn && best !== bn ? `BN: ${number(bn.best_error.mean, 2)} %` : "",
-    papers ? `the paper’s best: ${papers.name}, ${number(papers.paper.error, 2)} %` : ""];
-  return el("a", { class: "card glance", href: `#${experiment.id}` }, el("span", { class: "glance-title" }, experiment.title),
-    experiment.verdict ? null : el("span", { class: "glance-number" }, best ? `${number(best.best_error.mean, 2)} %` : "–"),
+  const lines = experiment.verdict
+    ? [experiment.verdict.answer]
+    : [
+        bn && best !== bn ? `BN: ${number(bn.best_error.mean, 2)} %` : "",
+        papers ? `the paper’s best: ${papers.name}, ${number(papers.paper.error, 2)} %` : "",
+      ];
+  return el(
+    "a",
+    { class: "card glance", href: `#${experiment.id}` },
+    el("span", { class: "glance-title" }, experiment.title),
+    experiment.verdict
+      ? null
+      : el("span", { class: "glance-number" }, best ? `${number(best.best_error.mean, 2)} %` : "–"),
     experiment.verdict || !best ? null : el("code", {}, best.name),
-    lines.filter((text) => text).map((text) => el("span", { class: "note" }, text)));
+    lines.filter((text) => text).map((text) => el("span", { class: "note" }, text)),
+  );
 }
 
 function build() {
@@ -183,14 +224,38 @@ function build() {
   if (samples.length) links.push(["samples", "Input"]);
   links.push(["repeat", "How to repeat it"]);
   page.replaceChildren(
-    el("header", {}, el("p", { class: "kicker" }, `orthobatch ${results.orthobatch}, ${results.made}`),
+    el(
+      "header",
+      {},
+      el("p", { class: "kicker" }, `orthobatch ${results.orthobatch}, ${results.made}`),
       el("h1", {}, "On Batch Orthogonalization Layers, reproduced"),
-      el("p", { class: "lead" }, "Whitening layers in BatchNorm’s place: the tables and figures of Blanchette & Laganière, measured again, beside the paper’s numbers."),
-      el("nav", {}, links.map(([id, text]) => el("a", { href: `#${id}` }, text))),
-      el("div", { class: "glances" }, results.experiments.map(glance))));
+      el(
+        "p",
+        { class: "lead" },
+        "Whitening layers in BatchNorm’s place: the tables and figures of Blanchette & Laganière, measured again, beside the paper’s numbers.",
+      ),
+      el(
+        "nav",
+        {},
+        links.map(([id, text]) => el("a", { href: `#${id}` }, text)),
+      ),
+      el("div", { class: "glances" }, results.experiments.map(glance)),
+    ),
+  );
   for (const experiment of results.experiments) page.append(experimentSection(experiment));
   if (samples.length)
-    page.append(el("section", { id: "samples" }, el("h2", {}, "Input"), el("div", { class: "grid" }, samples.map(([name, s]) => sampleSheet(name, s)))));
+    page.append(
+      el(
+        "section",
+        { id: "samples" },
+        el("h2", {}, "Input"),
+        el(
+          "div",
+          { class: "grid" },
+          samples.map(([name, s]) => sampleSheet(name, s)),
+        ),
+      ),
+    );
   page.append(repeatSection());
 }
 
@@ -200,7 +265,16 @@ setTimeout(() => {
   drawRest();
   document.documentElement.dataset.drawn = "true";
 }, 50);
-const recolour = () => { drawRest(); redraws.forEach((redraw) => redraw()); };
+const recolour = () => {
+  drawRest();
+  redraws.forEach((redraw) => redraw());
+};
 darkScheme.addEventListener("change", recolour);
-addEventListener("beforeprint", () => { printing = true; recolour(); });
-addEventListener("afterprint", () => { printing = false; recolour(); });
+addEventListener("beforeprint", () => {
+  printing = true;
+  recolour();
+});
+addEventListener("afterprint", () => {
+  printing = false;
+  recolour();
+});
