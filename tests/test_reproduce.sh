@@ -55,6 +55,16 @@ grep -qE '[12] trained now, [12] were done before' out || fail "going on made mo
 grep -q ' BN, seed 1 on' err && fail 'a finished row was trained again'
 [ "$(metrics stopped)" = "$(metrics whole)" ] || fail 'the stopped experiment has other numbers'
 
+# --- two processes share the runs ----------------------------------------------------------------
+run --out shared > out1 2> err1 &
+pid=$!
+run --out shared > out2 2> err2 || fail "the second of two: exit $?: $(cat err2)"
+wait $pid || fail "the first of two: exit $?: $(cat err1)"
+trained=$(($(sed -n 's/^\([0-9]*\) trained now.*/\1/p' out1 out2 | paste -sd+)))
+[ "$trained" = 3 ] || fail "two processes trained $trained runs, expected 3: $(cat out1 out2)"
+[ "$(metrics shared)" = "$(metrics whole)" ] || fail 'two processes have other numbers'
+for out in out1 out2; do grep -qE '^ZCA .*[0-9] ± [0-9]' $out || fail "one of two ended before all was there: $(cat $out)"; done
+
 # --- more epochs, some rows, other settings ------------------------------------------------------
 expect 0 '1 trained now' reproduce tiny.json --threads 1 --out stopped --rows BN --epochs 3
 grep -q '"epoch":3' stopped/runs/synthetic-BN-seed1/metrics.jsonl || fail 'no third epoch'

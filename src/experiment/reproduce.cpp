@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "experiment/machine.h"
@@ -74,22 +75,23 @@ TrainConfig Reproduction::config_of(const Job& job) const {
   return config;
 }
 
-std::vector<Reproduction::Job> Reproduction::jobs() const {
+void Reproduction::look(Job& job) const {
+  const json last = last_metrics(job.path);
+  if (last.is_null()) return;
+  job.diverged = last.contains("diverged");
+  job.epochs_done = last.at("epoch").get<int64_t>() - (job.diverged ? 1 : 0);
+}
+
+void Reproduction::list_jobs() {
   size_t rounds = 0;
   for (const ExperimentRow& row : experiment_.rows) rounds = std::max(rounds, row.seeds.size());
-  std::vector<Job> out;
   for (size_t round = 0; round < rounds; ++round)
     for (const ExperimentRow& row : experiment_.rows) {
       if (round >= row.seeds.size()) continue;
       const uint64_t seed = row.seeds[round];
-      Job job{&row, seed, run_folder_path(options_.out, row, seed)};
-      if (const json last = last_metrics(job.path); !last.is_null()) {
-        job.diverged = last.contains("diverged");
-        job.epochs_done = last.at("epoch").get<int64_t>() - (job.diverged ? 1 : 0);
-      }
-      out.push_back(job);
+      jobs_.push_back({jobs_.size() + 1, &row, seed, run_folder_path(options_.out, row, seed)});
+      look(jobs_.back());
     }
-  return out;
 }
 
 void Reproduction::check_settings(const Job& job) const {
@@ -141,9 +143,8 @@ const DataSet& Reproduction::data_for(const TrainConfig& config) {
   return data_;
 }
 
-bool Reproduction::train(const Job& job) {
+bool Reproduction::train(const Job& job, const RunFolder& folder) {
   const TrainConfig config = config_of(job);
-  const RunFolder folder(job.path);
   const std::string failure = join_path(job.path, failed_name);
   std::error_code ignored;
   std::filesystem::remove(failure, ignored);
@@ -184,35 +185,49 @@ void Reproduction::draw(const Job& job) {
   write_file(join_path(job.path, pictures_name), pictures.dump() + "\n");
 }
 
-bool Reproduction::is_done(const Job& job) const {
-  return job.diverged || job.epochs_done >= job.row->config.epochs;
+int64_t Reproduction::epochs_missing(const Job& job) const {
+  return job.diverged ? 0 : std::max<int64_t>(0, job.row->config.epochs - job.epochs_done);
 }
 
-void Reproduction::announce(const Job& job, size_t number, size_t count) {
-  const int64_t epochs = job.row->config.epochs - job.epochs_done;
+void Reproduction::announce(const Job& job) {
+  int64_t after = 0;
+  for (const Job& other : jobs_)
+    if (!other.settled && &other != &job) after += epochs_missing(other);
   const double each = epochs_made_ > 0 ? seconds_made_ / static_cast<double>(epochs_made_) : 0;
-  const auto left = static_cast<double>(epochs_left_ + epochs);
+  const auto left = static_cast<double>(after + epochs_missing(job));
   progress_.line(fmt::format(
-      "[{}/{}] {} on {}: epoch {} to {}{}", number, count, job.label(), job.row->config.data,
-      job.epochs_done + 1, job.row->config.epochs,
+      "[{}/{}] {} on {}: epoch {} to {}{}", job.number, jobs_.size(), job.label(),
+      job.row->config.data, job.epochs_done + 1, job.row->config.epochs,
       each > 0 ? fmt::format(", about {} left in all", duration_text(each * left)) : ""));
   progress_.set_overall(
-      {static_cast<int64_t>(number), static_cast<int64_t>(count), epochs_left_, each});
+      {static_cast<int64_t>(job.number), static_cast<int64_t>(jobs_.size()), after, each});
 }
 
 /// Trains what is missing of a run, draws its pictures, and notes what became of it.
-void Reproduction::make(const Job& job, Outcome& outcome) {
+void Reproduction::make(Job& job, Outcome& outcome) {
   try {
-    if (!is_done(job)) {
+    std::optional<RunFolder> folder;
+    if (epochs_missing(job) > 0) {
+      folder.emplace(job.path);
+      look(job);  // again: another process may have ended it in the meantime
+    }
+    const int64_t epochs = epochs_missing(job);
+    if (epochs > 0) {
+      announce(job);
       const auto start = std::chrono::steady_clock::now();
-      outcome.stopped = !train(job);
+      outcome.stopped = !train(job, *folder);
       if (outcome.stopped) return;
       seconds_made_ +=
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      epochs_made_ += job.row->config.epochs - job.epochs_done;
+      epochs_made_ += epochs;
       ++outcome.trained;
+    } else {
+      ++outcome.found_done;
+      if (job.diverged) outcome.diverged.push_back(job.label() + ": diverged in a run before");
     }
-    draw(job);
+    if (epochs > 0 || !file_exists(join_path(job.path, pictures_name))) draw(job);
+  } catch (const RunInUse&) {
+    return;
   } catch (const Diverged& error) {
     outcome.diverged.push_back(fmt::format("{}: {}", job.label(), error.what()));
     progress_.line(outcome.diverged.back());
@@ -220,34 +235,42 @@ void Reproduction::make(const Job& job, Outcome& outcome) {
     outcome.failed.push_back(fmt::format("{}: {}", job.label(), message_of(error)));
     progress_.line(outcome.failed.back());
   }
+  job.settled = true;
+}
+
+/// Runs that another process has in hand are looked at again after all others, until it ends them
+/// or is gone.
+void Reproduction::make_all(Outcome& outcome) {
+  int64_t told = 0;
+  while (!outcome.stopped) {
+    int64_t settled = 0, left = 0;
+    for (Job& job : jobs_) {
+      if (job.settled || outcome.stopped) continue;
+      make(job, outcome);
+      ++(job.settled ? settled : left);
+    }
+    if (left == 0) return;
+    if (settled > 0) continue;
+    if (left != told)
+      progress_.line(fmt::format("{} left, in the hands of another process: waiting for it", left));
+    told = left;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    outcome.stopped = stop_;
+  }
 }
 
 Reproduction::Outcome Reproduction::run() {
-  const std::vector<Job> all = jobs();
-  for (const Job& job : all) check_settings(job);
+  list_jobs();
+  for (const Job& job : jobs_) check_settings(job);
   make_directories(options_.out);
   torch::set_num_threads(options_.threads);
   // Data that is not there would fail every row: say so before the first.
-  const auto missing =
-      std::find_if(all.begin(), all.end(), [&](const Job& job) { return !is_done(job); });
-  if (missing != all.end()) data_for(missing->row->config);
+  const auto missing = std::find_if(jobs_.begin(), jobs_.end(),
+                                    [&](const Job& job) { return epochs_missing(job) > 0; });
+  if (missing != jobs_.end()) data_for(missing->row->config);
   write_description();
-
   Outcome outcome;
-  epochs_left_ = 0;
-  for (const Job& job : all)
-    if (!is_done(job)) epochs_left_ += job.row->config.epochs - job.epochs_done;
-  for (size_t i = 0; i < all.size() && !outcome.stopped; ++i) {
-    const Job& job = all[i];
-    if (is_done(job)) {
-      ++outcome.found_done;
-      if (job.diverged) outcome.diverged.push_back(job.label() + ": diverged in a run before");
-    } else {
-      epochs_left_ -= job.row->config.epochs - job.epochs_done;
-      announce(job, i + 1, all.size());
-    }
-    if (!is_done(job) || !file_exists(join_path(job.path, pictures_name))) make(job, outcome);
-  }
+  make_all(outcome);
   return outcome;
 }
 

@@ -14,6 +14,8 @@
 
 namespace orthobatch {
 
+class RunFolder;
+
 constexpr const char* experiment_suffix = ".experiment.json";
 constexpr const char* failed_name = "failed.txt";
 constexpr const char* pictures_name = "pictures.json";
@@ -39,28 +41,33 @@ class Reproduction {
     std::vector<std::string> diverged, failed;  ///< "ROW, seed 1: why"
   };
   /// Seeds are the outer loop: a table is whole as early as can be. Runs that are done are left
-  /// alone, others go on where they were. Throws std::invalid_argument, before any training, where
-  /// the folder holds runs with other settings.
+  /// alone, others go on where they were; several processes on one folder share its runs. Throws
+  /// std::invalid_argument, before any training, where the folder holds runs with other settings.
   Outcome run();
 
  private:
   struct Job {
+    size_t number;  ///< from 1
     const ExperimentRow* row;
     uint64_t seed;
     std::string path;
     int64_t epochs_done = 0;
     bool diverged = false;
+    bool settled = false;  ///< nothing more to do about it: done, diverged or failed
     std::string label() const { return row->name + ", seed " + std::to_string(seed); }
   };
-  std::vector<Job> jobs() const;
-  bool is_done(const Job& job) const;
+  void list_jobs();
+  /// Reads from its folder how far a run is.
+  void look(Job& job) const;
+  int64_t epochs_missing(const Job& job) const;
   void check_settings(const Job& job) const;
   void write_description() const;
   const DataSet& data_for(const TrainConfig& config);
-  void announce(const Job& job, size_t number, size_t count);
-  void make(const Job& job, Outcome& outcome);
+  void announce(const Job& job);
+  void make_all(Outcome& outcome);
+  void make(Job& job, Outcome& outcome);
   /// False: stopped.
-  bool train(const Job& job);
+  bool train(const Job& job, const RunFolder& folder);
   void draw(const Job& job);
   TrainConfig config_of(const Job& job) const;
 
@@ -70,8 +77,8 @@ class Reproduction {
   const std::atomic<bool>& stop_;
   DataSet data_;
   std::string data_loaded_;  ///< name and subset of data_
-  // Of this process, for the time that is left.
-  int64_t epochs_left_ = 0, epochs_made_ = 0;
+  std::vector<Job> jobs_;
+  int64_t epochs_made_ = 0;  // of this process, for the time that is left
   double seconds_made_ = 0;
 };
 

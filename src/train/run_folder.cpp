@@ -8,8 +8,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "io/file.h"
-
 namespace orthobatch {
 namespace {
 
@@ -24,7 +22,7 @@ RunFolder::RunFolder(const std::string& path) : path_(path) {
   if (lock_ < 0) throw FileError(name, std::string("cannot write: ") + std::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock_);
-    throw FileError(path, "another process is training in this folder");
+    throw RunInUse(path);
   }
   remove_leftovers();
 }

@@ -2,16 +2,22 @@
 
 #include <string>
 
+#include "io/file.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 
 namespace orthobatch {
 
+struct RunInUse : FileError {
+  explicit RunInUse(const std::string& path)
+      : FileError(path, "another process is training in this folder") {}
+};
+
 /// The folder of a run: config.json, metrics.jsonl, last.pt, previous.pt, best.pt, event files. One
 /// process at a time.
 class RunFolder {
  public:
-  /// Creates the folder, or opens it; refused while another process has it.
+  /// Creates the folder, or opens it; throws RunInUse while another process has it.
   explicit RunFolder(const std::string& path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
