@@ -69,13 +69,13 @@ class Folder {
 
 TEST(Report, BestEpochIsByTestErrorThenLoss) {
   Folder f(R"json([{"layer": "BN"}])json");
-  f.write(0, line(1, 9) + line(2, 4) + line(3, 5));
+  f.write(0, line(1, 9, 3) + line(2, 4, 2) + line(3, 5, 7));
   const RowResult row = f.read().rows[0];
   EXPECT_EQ(row.status, RowResult::Status::done);
   EXPECT_EQ(row.best_error.mean, 4);
   EXPECT_EQ(row.best_epoch.mean, 2);
   EXPECT_EQ(row.last_error.mean, 5);
-  EXPECT_EQ(row.epoch_seconds, 2);
+  EXPECT_EQ(row.epoch_seconds, 2) << "the fastest";
 }
 
 TEST(Report, MeanAndDeviationOverSeeds) {
@@ -267,8 +267,6 @@ TEST(Statistics, KnownAnswers) {
   EXPECT_NEAR(student_quantile(0.975, 1), 12.706, 1e-3);
   EXPECT_NEAR(student_quantile(0.975, 4), 2.7764, 1e-4);
   EXPECT_NEAR(student_quantile(0.9975, 8), 3.8325, 1e-4);
-  EXPECT_EQ(median({3, 1, 2}), 2);
-  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
   EXPECT_EQ(ranks({3.0, std::nullopt, 1.0, 3.0}), (std::vector<int>{2, 0, 1, 2}));
   EXPECT_NEAR(*rank_correlation({1.0, 2.0, 3.0, 4.0}, {10.0, 30.0, 20.0, 40.0}), 0.8, 1e-12);
   EXPECT_NEAR(*rank_correlation({1.0, 2.0, 3.0}, {3.0, 2.0, 1.0}), -1, 1e-12);

@@ -142,10 +142,11 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
   result.row = row;
   result.runs = std::move(runs);
   settle_status(result);
-  std::vector<double> seconds;
+  // The fastest: on a machine with other work the rest say more about that work.
   for (const RunRecord& run : result.runs)
-    for (const EpochRecord& e : run.epochs) seconds.push_back(e.train_seconds);
-  result.epoch_seconds = median(seconds);
+    for (const EpochRecord& e : run.epochs)
+      if (result.epoch_seconds == 0 || e.train_seconds < result.epoch_seconds)
+        result.epoch_seconds = e.train_seconds;
   if (result.status == Status::diverged) return result;  // never a number
   std::vector<double> best_error, best_loss, best_epoch, last_error, last_loss, train_error;
   for (const RunRecord& run : result.runs) {

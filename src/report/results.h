@@ -17,7 +17,7 @@ struct RowResult {
   std::vector<RunRecord> runs;  ///< one a seed
   // Over the seeds; n = 0 where nothing can be said, as for a row that diverged.
   Estimate best_error, best_loss, best_epoch, last_error, last_loss, train_error;
-  double epoch_seconds = 0;        ///< median over epochs, training alone; 0: none
+  double epoch_seconds = 0;        ///< of the fastest epoch, training alone; 0: none
   std::optional<double> times_bn;  ///< epoch_seconds over BN's
   enum class Status { done, incomplete, diverged, failed, missing } status = Status::missing;
   std::string remark;  ///< of a status other than done: "diverged in epoch 3 (seed 1)"

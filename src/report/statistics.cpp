@@ -17,13 +17,6 @@ Estimate Estimate::of(const std::vector<double>& values) {
   return e;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const size_t half = values.size() / 2;
-  std::sort(values.begin(), values.end());
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 std::vector<int> ranks(const std::vector<std::optional<double>>& values) {
   std::vector<int> out;
   for (const auto& v : values)

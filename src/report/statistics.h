@@ -14,8 +14,6 @@ struct Estimate {
   static Estimate of(const std::vector<double>& values);
 };
 
-double median(std::vector<double> values);
-
 /// Places 1, 2, …, the least value first; equal values share one. An empty value has place 0.
 std::vector<int> ranks(const std::vector<std::optional<double>>& values);
 

@@ -106,7 +106,7 @@ function tableNote(experiment) {
       `Loss is cross-entropy over ${experiment.loss_share}, as the paper seems to count it: a wrong answer costs at least ln 2, so its 5.82 % error cannot go with a mean cross-entropy below 0.040.`,
     );
   if (experiment.rows.some((row) => row.times_bn))
-    parts.push("Time is the median epoch of training, test not counted.");
+    parts.push("Time is that of the fastest epoch, training alone.");
   if (experiment.rows.some((row) => row.paper && row.paper.epoch))
     parts.push("A diamond in a figure is the paper's best, where its epoch is within the axis.");
   return el("p", { class: "note" }, parts.join(" "));
