@@ -1,10 +1,7 @@
 // Data files good and bad, augmentation, and batches that do not depend on threads.
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <matio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -19,8 +16,6 @@
 #include "data/pictures.h"
 #include "data/svhn.h"
 #include "data/synthetic.h"
-#include "io/checksum.h"
-#include "io/file.h"
 #include "io/gzip.h"
 #include "io/temporary_folder.h"
 #include "mat_writer.h"
@@ -45,49 +40,6 @@ void expect_refusal(const std::string& message, const std::vector<std::string>& 
 }
 
 // --- sums ----------------------------------------------------------------------------------------
-
-TEST(Files, ALinkStaysOneAndAPipeTakesTheBytes) {
-  namespace fs = std::filesystem;
-  const TemporaryFolder folder;
-  write_file(folder.path("file"), "old");
-  fs::create_symlink("file", folder.path("link"));
-  write_file(folder.path("link"), "new");
-  EXPECT_TRUE(fs::is_symlink(folder.path("link")));
-  EXPECT_EQ(read_text(folder.path("file")), "new");
-
-  ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
-  const int reader = ::open(folder.path("pipe").c_str(), O_RDWR);
-  ASSERT_GE(reader, 0);
-  write_file(folder.path("pipe"), "bytes");
-  char text[6] = {};
-  EXPECT_EQ(::read(reader, text, 5), 5);
-  ::close(reader);
-  EXPECT_STREQ(text, "bytes");
-  EXPECT_TRUE(fs::is_fifo(folder.path("pipe")));
-  EXPECT_NE(refusal([] { write_file("/dev/full", "x"); }).find("No space left"), std::string::npos);
-  EXPECT_TRUE(fs::is_character_file("/dev/full"));
-}
-
-TEST(Checksum, Md5OfKnownTexts) {
-  const auto md5 = [](const std::string& s) { return md5_hex(s.data(), s.size()); };
-  EXPECT_EQ(md5(""), "d41d8cd98f00b204e9800998ecf8427e");
-  EXPECT_EQ(md5("abc"), "900150983cd24fb0d6963f7d28e17f72");
-  EXPECT_EQ(md5("12345678901234567890123456789012345678901234567890123456789012345678901234567890"),
-            "57edf4a22be3c955ac49da2e2107b67a");
-}
-
-TEST(Checksum, Md5InPiecesOfAnySize) {
-  std::string text(1000, 'x');
-  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7);
-  for (const size_t piece : {1, 55, 56, 63, 64, 65, 119, 128}) {
-    Md5 sum;
-    for (size_t i = 0; i < text.size(); i += piece)
-      sum.update(text.data() + i, std::min(piece, text.size() - i));
-    EXPECT_EQ(sum.hex(), md5_hex(text.data(), text.size())) << piece;
-  }
-}
-
-TEST(Checksum, Crc32cOfKnownText) { EXPECT_EQ(crc32c("123456789", 9), 0xe3069283u); }
 
 // --- idx and gzip --------------------------------------------------------------------------------
 

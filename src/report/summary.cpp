@@ -114,11 +114,7 @@ std::string to_markdown(const ExperimentResult& result) {
   out += markdown_row({"layer", "paper: error %", share != 1 ? loss_name(share) : "epoch", "place",
                        "here: best error %", "epoch", loss_name(share), "place", "last error %",
                        "time × BN"});
-  out += "| --- |" + [] {
-    std::string rule;
-    for (int i = 0; i < 9; ++i) rule += " ---: |";
-    return rule + "\n";
-  }();
+  out += "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   for (size_t i = 0; i < result.rows.size(); ++i) {
     const RowResult& r = result.rows[i];
     const bool told = r.best_error.n == 0;  // a row without a number says why
