@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "report/verdict.h"
 
 namespace orthobatch {
