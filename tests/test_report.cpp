@@ -33,6 +33,10 @@ std::string line(int epoch, double test_error, double seconds = 2) {
   return record.dump() + "\n";
 }
 
+std::string three(double test_error) {
+  return line(1, test_error) + line(2, test_error) + line(3, test_error);
+}
+
 std::string diverged_line(int epoch) {
   return ordered_json{{"epoch", epoch}, {"diverged", "loss nan"}, {"time", {{"train_seconds", 1}}}}
              .dump() +
@@ -163,7 +167,8 @@ TEST(Report, MarkdownHasPlacesAndSaysWhatCameOfEachRow) {
   const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
   EXPECT_TRUE(has("| `BN` | 6.45 | - | 2 | 9.00 | 2 | 0.9000 | 2 | 9.50 | 1.00 |\n")) << text;
   EXPECT_TRUE(has("| `LDL(1e-5)` | 7.00 | - | 3 | diverged in epoch 2 | - | - | - | - |")) << text;
-  EXPECT_TRUE(has("| `ZCA(1e-5,1e12)` | 5.95 | 20 | 1 | 8.00 | 1 | 0.8000 | 1 | 8.00; 1 of 3 epochs |"))
+  EXPECT_TRUE(
+      has("| `ZCA(1e-5,1e12)` | 5.95 | 20 | 1 | 8.00 | 1 | 0.8000 | 1 | 8.00; 1 of 3 epochs |"))
       << text;
   EXPECT_TRUE(has("| `PCA(1e-5,1e12)` | - | - | - | not run yet |")) << text;
   EXPECT_FALSE(has("Spearman")) << "two places say nothing";
@@ -198,7 +203,6 @@ TEST(Verdict, RanksBothWaysAndTellsNoiseFromChange) {
     {"layer": "BN->W", "paper": {"error_percent": 6.63}},
     {"layer": "BN(gradient=paper)->W", "paper": {"error_percent": 6.63}}
   ])json");
-  const auto three = [](double e) { return line(1, e) + line(2, e) + line(3, e); };
   f.write(0, three(10));
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     f.write(1, three(8 + 0.1 * static_cast<double>(seed)), seed);
@@ -223,15 +227,32 @@ TEST(Verdict, RanksBothWaysAndTellsNoiseFromChange) {
   EXPECT_EQ(w.rank_printed, 2);
   EXPECT_EQ(w.rank_exact, 3);
   EXPECT_NE(v.answer.find("beyond noise LDL(1e-5) (3 → 1)"), std::string::npos) << v.answer;
+  // t at 1 − 0.05 / 2 / 2 with the 4 degrees that were borrowed, times √2 · 0.1.
+  EXPECT_NE(v.answer.find("in the others noise alone may make 0.5 points"), std::string::npos)
+      << v.answer;
+}
+
+TEST(Verdict, UnequalDeviationsCountAsTheFewerDegreesOfFreedom) {
+  Folder f(R"json([{"layer": "LDL(1e-5)", "seeds": [1, 2, 3]},
+                   {"layer": "LDL(1e-5,gradient=paper)", "seeds": [1, 2, 3]}])json");
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    f.write(0, three(8 + 0.01 * static_cast<double>(seed)), seed);
+    f.write(1, three(9 + 4.0 * static_cast<double>(seed)), seed);
+  }
+  const GradientVerdict v = gradient_verdict(f.read());
+  const GradientPair& ldl = v.pairs.at(0);
+  EXPECT_NEAR(ldl.freedom, 2, 1e-3);
+  EXPECT_NEAR(ldl.noise, 4.3027 * 4 / std::sqrt(3.0), 1e-2);
+  EXPECT_FALSE(ldl.beyond_noise()) << "4 degrees would have called 9 points certain";
 }
 
 TEST(Verdict, ALayerThatDivergesComesLastAndOneWithoutAResultNowhere) {
   Folder f(R"json([{"layer": "BN"}, {"layer": "LDL(1e-5)"}, {"layer": "LDL(1e-5,gradient=paper)"},
     {"layer": "BN->W"}, {"layer": "BN(gradient=paper)->W"}])json");
-  f.write(0, line(1, 10));
-  f.write(1, line(1, 8));
+  f.write(0, three(10));
+  f.write(1, three(8));
   f.write(2, line(1, 60) + diverged_line(2));
-  f.write(3, line(1, 9));
+  f.write(3, three(9));
   const GradientVerdict v = gradient_verdict(f.read());
   const GradientPair &ldl = v.pairs.at(0), &w = v.pairs.at(1);
   EXPECT_TRUE(ldl.one_diverged);
@@ -250,10 +271,46 @@ TEST(Verdict, ALayerThatDivergesComesLastAndOneWithoutAResultNowhere) {
   EXPECT_NE(v.answer.find("LDL(1e-5) (2 → 1)"), std::string::npos) << v.answer;
 }
 
+TEST(Verdict, AllThatDivergeShareTheLastPlace) {
+  Folder f(R"json([{"layer": "LDL(1e-5)"}, {"layer": "LDL(1e-5,gradient=paper)"},
+    {"layer": "PLDLP(1e-5)"}, {"layer": "PLDLP(1e-5,gradient=paper)"}])json");
+  f.write(0, three(8));
+  f.write(1, diverged_line(1));
+  f.write(2, three(77));
+  f.write(3, diverged_line(1));
+  const GradientVerdict v = gradient_verdict(f.read());
+  EXPECT_EQ(v.pairs.at(0).rank_printed, 2);
+  EXPECT_EQ(v.pairs.at(0).rank_exact, 1);
+  EXPECT_EQ(v.pairs.at(1).rank_printed, 2) << "not first by sharing it";
+  EXPECT_EQ(v.pairs.at(1).rank_exact, 2);
+}
+
+TEST(Verdict, WhatIsInTheMiddleOfItsTrainingIsNotCompared) {
+  Folder f(R"json([{"layer": "LDL(1e-5)", "seeds": [1, 2]}, {"layer": "LDL(1e-5,gradient=paper)"},
+    {"layer": "BN->W"}, {"layer": "BN(gradient=paper)->W"}])json");
+  f.write(0, three(8), 1);
+  f.write(0, line(1, 40), 2);
+  f.write(1, three(30));
+  f.write(2, three(9));
+  f.write(3, line(1, 50));
+  const ExperimentResult result = f.read();
+  EXPECT_EQ(result.rows[0].best_error.n, 1) << "an early epoch is not averaged with a late one";
+  EXPECT_EQ(result.rows[0].best_error.mean, 8);
+  EXPECT_EQ(result.rows[0].remark, "1 of 3 epochs (seed 2), not counted");
+  EXPECT_EQ(result.rows[3].best_error.mean, 50) << "shown as far as it is";
+  const GradientVerdict v = gradient_verdict(result);
+  EXPECT_NEAR(*v.pairs.at(0).difference, -22, 1e-9);
+  EXPECT_FALSE(v.pairs.at(0).standard_error);
+  EXPECT_EQ(v.layers, 1);
+  EXPECT_EQ(v.sentences.at(1),
+            "BN->W: 1 of 3 epochs with the printed gradient, 9.00 % with the exact one; nothing to "
+            "compare.");
+}
+
 TEST(Verdict, OneSeedSaysNothingOfNoise) {
   Folder f(R"json([{"layer": "LDL(1e-5)"}, {"layer": "LDL(1e-5,gradient=paper)"}])json");
-  f.write(0, line(1, 8));
-  f.write(1, line(1, 30));
+  f.write(0, three(8));
+  f.write(1, three(30));
   const GradientVerdict v = gradient_verdict(f.read());
   EXPECT_FALSE(v.pairs.at(0).standard_error);
   EXPECT_FALSE(v.pairs.at(0).beyond_noise());

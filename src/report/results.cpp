@@ -91,6 +91,16 @@ void compare_times(ExperimentResult& result) {
     if (row.epoch_seconds > 0) row.times_bn = row.epoch_seconds / bn->epoch_seconds;
 }
 
+int64_t epochs_made(const RunRecord& run) {
+  return run.epochs.empty() ? 0 : run.epochs.back().epoch;
+}
+
+int64_t epochs_made(const RowResult& row) {
+  int64_t most = 0;
+  for (const RunRecord& run : row.runs) most = std::max(most, epochs_made(run));
+  return most;
+}
+
 void settle_status(RowResult& row) {
   const auto note = [&](Status status, const std::string& text) {
     row.status = status;
@@ -106,16 +116,18 @@ void settle_status(RowResult& row) {
       note(Status::diverged,
            fmt::format("diverged in epoch {}{}", run.diverged->epoch, of_seed(run)));
   if (row.status == Status::diverged) return;
+  const int64_t furthest = epochs_made(row);
   for (const RunRecord& run : row.runs) {
-    const int64_t made = run.epochs.empty() ? 0 : run.epochs.back().epoch;
+    const int64_t made = epochs_made(run);
+    const char* uncounted = made > 0 && made < furthest ? ", not counted" : "";
     if (!run.failed.empty())
-      note(Status::failed,
-           fmt::format("failed after {} epochs{}: {}", made, of_seed(run), run.failed));
+      note(Status::failed, fmt::format("failed after {} epochs{}{}: {}", made, of_seed(run),
+                                       uncounted, run.failed));
     else if (!run.there)
       note(Status::missing, "not run yet" + of_seed(run));
-    else if (made < run.epochs_wanted)
+    else if (const int64_t wanted = std::max(run.epochs_wanted, furthest); made < wanted)
       note(Status::incomplete,
-           fmt::format("{} of {} epochs{}", made, run.epochs_wanted, of_seed(run)));
+           fmt::format("{} of {} epochs{}{}", made, wanted, of_seed(run), uncounted));
   }
 }
 
@@ -148,10 +160,12 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
       if (result.epoch_seconds == 0 || e.train_seconds < result.epoch_seconds)
         result.epoch_seconds = e.train_seconds;
   if (result.status == Status::diverged) return result;  // never a number
+  const int64_t furthest = epochs_made(result);
   std::vector<double> best_error, best_loss, best_epoch, last_error, last_loss, train_error;
   for (const RunRecord& run : result.runs) {
     const EpochRecord* best = run.best();
-    if (!best) continue;
+    if (!best || epochs_made(run) < furthest) continue;
+    result.finished = furthest >= run.epochs_wanted;
     best_error.push_back(best->test_error);
     if (best->test_loss) best_loss.push_back(*best->test_loss);
     best_epoch.push_back(static_cast<double>(best->epoch));

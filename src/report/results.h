@@ -15,8 +15,10 @@ namespace orthobatch {
 struct RowResult {
   ExperimentRow row;
   std::vector<RunRecord> runs;  ///< one a seed
-  // Over the seeds; n = 0 where nothing can be said, as for a row that diverged.
+  // Over the seeds that got furthest, so that no early epoch is averaged with a late one; n = 0
+  // where nothing can be said, as for a row that diverged.
   Estimate best_error, best_loss, best_epoch, last_error, last_loss, train_error;
+  bool finished = false;           ///< those seeds have made all epochs they were to make
   double epoch_seconds = 0;        ///< of the fastest epoch, training alone; 0: none
   std::optional<double> times_bn;  ///< epoch_seconds over BN's
   enum class Status { done, incomplete, diverged, failed, missing } status = Status::missing;

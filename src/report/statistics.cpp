@@ -28,7 +28,7 @@ std::vector<int> ranks(const std::vector<std::optional<double>>& values) {
   return out;
 }
 
-double student_quantile(double probability, int freedom) {
+double student_quantile(double probability, double freedom) {
   // With t = √f · tan θ the density becomes cos^(f−1) θ, smooth on a bounded interval.
   const double f = freedom, pi = std::acos(-1.0);
   const double norm = std::exp(std::lgamma((f + 1) / 2) - std::lgamma(f / 2)) / std::sqrt(pi);

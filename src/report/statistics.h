@@ -17,9 +17,9 @@ struct Estimate {
 /// Places 1, 2, …, the least value first; equal values share one. An empty value has place 0.
 std::vector<int> ranks(const std::vector<std::optional<double>>& values);
 
-/// The t that Student's distribution with so many degrees of freedom stays below with this
-/// probability (above one half).
-double student_quantile(double probability, int freedom);
+/// The t that Student's distribution with so many degrees of freedom, at least 1, stays below with
+/// this probability (above one half).
+double student_quantile(double probability, double freedom);
 
 /// Spearman's rank correlation over the pairs in which both are there; empty for fewer than three,
 /// or where all of one are equal.

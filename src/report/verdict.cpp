@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -20,11 +21,20 @@ std::optional<LayerSpec> spec_of(const std::string& text) {
 
 bool diverged(const RowResult& row) { return row.status == RowResult::Status::diverged; }
 
-/// What a row is placed by: one that diverged comes after all that did not.
+/// What a row is placed by: one that diverged comes after all that did not, one in the middle of
+/// its training has no place yet.
 std::optional<double> error_of(const RowResult& row) {
   if (diverged(row)) return std::numeric_limits<double>::infinity();
-  if (row.best_error.n == 0) return std::nullopt;
+  if (!row.finished) return std::nullopt;
   return row.best_error.mean;
+}
+
+/// Those that diverged share the last place.
+std::vector<int> places(const Errors& errors, int layers) {
+  std::vector<int> out = ranks(errors);
+  for (size_t i = 0; i < errors.size(); ++i)
+    if (errors[i] && std::isinf(*errors[i])) out[i] = layers;
+  return out;
 }
 
 constexpr double significance = 0.05;
@@ -40,27 +50,51 @@ Spread pooled_spread(const std::vector<RowResult>& rows) {
   double squares = 0;
   int freedom = 0;
   for (const RowResult& row : rows)
-    if (row.best_error.deviation) {
+    if (row.finished && row.best_error.deviation) {
       squares += *row.best_error.deviation * *row.best_error.deviation * (row.best_error.n - 1);
       freedom += row.best_error.n - 1;
     }
   return {freedom > 0 ? std::sqrt(squares / freedom) : 0, freedom};
 }
 
+/// Variance of one row's mean, and the degrees of freedom it is known with.
+struct MeanVariance {
+  double variance = 0;
+  int freedom = 0;
+  bool borrowed = false;
+};
+
+MeanVariance variance_of_mean(const Estimate& e, const Spread& pooled) {
+  if (e.deviation) return {*e.deviation * *e.deviation / e.n, e.n - 1, false};
+  return {pooled.deviation * pooled.deviation / e.n, pooled.freedom, true};
+}
+
+/// Welch and Satterthwaite's: the two deviations need not be equal. One that is borrowed shares
+/// data with the other, so that together they know no more than what was borrowed.
+double degrees_of_freedom(const MeanVariance& a, const MeanVariance& b) {
+  const double most =
+      a.borrowed || b.borrowed ? std::max(a.freedom, b.freedom) : a.freedom + b.freedom;
+  const double sum = a.variance + b.variance;
+  if (sum == 0) return most;
+  return std::min(
+      most,
+      sum * sum / (a.variance * a.variance / a.freedom + b.variance * b.variance / b.freedom));
+}
+
 void compare(GradientPair& pair, const std::vector<RowResult>& rows, const Spread& pooled) {
+  if (!rows[pair.exact_row].finished || !rows[pair.printed_row].finished) return;
   const Estimate& exact = rows[pair.exact_row].best_error;
   const Estimate& printed = rows[pair.printed_row].best_error;
-  if (exact.n == 0 || printed.n == 0) return;
   pair.difference = exact.mean - printed.mean;
-  pair.own_deviation = exact.deviation && printed.deviation;
-  const double a = exact.deviation.value_or(pooled.deviation);
-  const double b = printed.deviation.value_or(pooled.deviation);
-  pair.freedom = pair.own_deviation ? exact.n + printed.n - 2 : pooled.freedom;
-  if (pair.freedom > 0) pair.standard_error = std::sqrt(a * a / exact.n + b * b / printed.n);
+  const MeanVariance a = variance_of_mean(exact, pooled), b = variance_of_mean(printed, pooled);
+  pair.own_deviation = !a.borrowed && !b.borrowed;
+  if (a.freedom == 0 || b.freedom == 0) return;
+  pair.freedom = degrees_of_freedom(a, b);
+  pair.standard_error = std::sqrt(a.variance + b.variance);
 }
 
 std::string outcome_text(const RowResult& row) {
-  if (row.best_error.n == 0) return row.remark.empty() ? "no result" : row.remark;
+  if (!row.finished) return row.remark.empty() ? "no result" : row.remark;
   std::string text = fmt::format("{:.2f} %", row.best_error.mean);
   if (row.best_error.deviation) text += fmt::format(" (± {:.2f})", *row.best_error.deviation);
   return text;
@@ -87,9 +121,15 @@ std::string sentence(const GradientPair& p, const GradientVerdict& verdict,
   return text + ".";
 }
 
+std::string range_text(double low, double high) {
+  const std::string a = fmt::format("{:.1f}", low), b = fmt::format("{:.1f}", high);
+  return a == b ? a : a + " to " + b;
+}
+
 std::string answer(const GradientVerdict& verdict) {
   int compared = 0, judged = 0, moved = 0, sure = 0, better = 0;
   std::string moved_surely;
+  double least_noise = std::numeric_limits<double>::infinity(), most_noise = 0;
   for (const GradientPair& p : verdict.pairs) {
     if (p.rank_exact == 0) continue;
     ++compared;
@@ -98,6 +138,10 @@ std::string answer(const GradientVerdict& verdict) {
     moved += moves;
     sure += p.beyond_noise();
     better += p.beyond_noise() && *p.difference < 0;
+    if (p.standard_error && !p.beyond_noise()) {
+      least_noise = std::min(least_noise, p.noise);
+      most_noise = std::max(most_noise, p.noise);
+    }
     if (moves && (p.beyond_noise() || p.one_diverged))
       moved_surely += fmt::format("{}{} ({} → {})", moved_surely.empty() ? "" : ", ", p.layer,
                                   p.rank_printed, p.rank_exact);
@@ -106,9 +150,12 @@ std::string answer(const GradientVerdict& verdict) {
   const std::string places = fmt::format("the place of {} of {} layers changes", moved, compared);
   if (judged == 0 && moved_surely.empty())
     return fmt::format("Not known: {}, but no row has two seeds to tell noise by.", places);
-  const std::string differences = fmt::format(
+  std::string differences = fmt::format(
       "{} of {} differences in error are beyond noise, {} in favour of the exact gradient", sure,
       judged, better);
+  if (sure < judged)
+    differences += fmt::format("; in the others noise alone may make {} points",
+                               range_text(least_noise, most_noise));
   if (moved == 0) return fmt::format("No: {}; {}.", places, differences);
   if (moved_surely.empty())
     return fmt::format("Not measurably: {}, none by a difference in error beyond noise; {}.",
@@ -152,8 +199,9 @@ GradientVerdict gradient_verdict(const ExperimentResult& result) {
       verdict.pairs.push_back(pair);
     }
   }
-  const std::vector<int> r_exact = ranks(exact), r_printed = ranks(printed), r_paper = ranks(paper);
   for (const auto& error : exact) verdict.layers += error.has_value();
+  const std::vector<int> r_exact = places(exact, verdict.layers);
+  const std::vector<int> r_printed = places(printed, verdict.layers), r_paper = ranks(paper);
   for (size_t k = 0; k < verdict.pairs.size(); ++k) {
     GradientPair& p = verdict.pairs[k];
     if (p.standard_error)

@@ -15,7 +15,7 @@ struct GradientPair {
   std::optional<double> difference;       ///< exact − printed, mean least test error, percent
   std::optional<double> standard_error;   ///< of the difference; empty: no row has two seeds
   bool own_deviation = false;             ///< both have two seeds or more: no borrowed deviation
-  int freedom = 0;                        ///< degrees of freedom of that deviation
+  double freedom = 0;                     ///< degrees of freedom of that deviation
   double noise = 0;                       ///< a difference up to this is noise
   bool one_diverged = false;              ///< with one of the gradients, not with the other
   int rank_exact = 0, rank_printed = 0, rank_paper = 0;  ///< 0: nothing to rank by
@@ -31,9 +31,9 @@ struct GradientVerdict {
 
 /// Pairs rows whose specs differ in gradient=paper alone. Ranks are by least test error among all
 /// layers, once with every paired layer's exact row, once with its printed one; a row that diverged
-/// comes last. Noise is what
-/// Student's t exceeds by chance once in twenty such tables (Bonferroni's correction for the number
-/// of pairs); a row with one seed borrows the deviation of those with several.
+/// comes last. Noise is what Welch's t exceeds by chance once in twenty such tables
+/// (Bonferroni's correction for the number of pairs); a row with one seed borrows the deviation of
+/// those with several.
 GradientVerdict gradient_verdict(const ExperimentResult& result);
 
 }  // namespace orthobatch

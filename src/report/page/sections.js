@@ -147,7 +147,7 @@ function experimentSection(experiment) {
       el(
         "p",
         { class: "note" },
-        `Places are by least test error among ${plural(experiment.verdict.layers, "layer")}, first with the printed gradients, then with the exact ones. Noise: what Student’s t allows a difference to be by chance, at 5 % for all pairs together. * with the deviation of the rows that have several seeds.`,
+        `Places are by least test error among ${plural(experiment.verdict.layers, "layer")}, first with the printed gradients, then with the exact ones. Noise: what Welch’s t allows a difference to be by chance, at 5 % for all pairs together. * with the deviation of the rows that have several seeds.`,
       ),
       el("h3", {}, "All rows"),
     );
