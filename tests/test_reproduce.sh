@@ -64,6 +64,7 @@ trained=$(($(sed -n 's/^\([0-9]*\) trained now.*/\1/p' out1 out2 | paste -sd+)))
 [ "$trained" = 3 ] || fail "two processes trained $trained runs, expected 3: $(cat out1 out2)"
 [ "$(metrics shared)" = "$(metrics whole)" ] || fail 'two processes have other numbers'
 for out in out1 out2; do grep -qE '^ZCA .*[0-9] ± [0-9]' $out || fail "one of two ended before all was there: $(cat $out)"; done
+grep -q 'shared by 2 processes' err1 err2 || fail "neither of two counts the other: $(cat err1 err2)"
 
 # --- more epochs, some rows, other settings ------------------------------------------------------
 expect 0 '1 trained now' reproduce tiny.json --threads 1 --out stopped --rows BN --epochs 3

@@ -190,15 +190,21 @@ int64_t Reproduction::epochs_missing(const Job& job) const {
 }
 
 void Reproduction::announce(const Job& job) {
-  int64_t after = 0;
-  for (const Job& other : jobs_)
-    if (!other.settled && &other != &job) after += epochs_missing(other);
+  int64_t missing = 0, processes = 1;
+  for (Job& other : jobs_) {
+    if (other.settled || &other == &job) continue;
+    look(other);
+    missing += epochs_missing(other);
+    processes += other.elsewhere && epochs_missing(other) > 0;
+  }
+  const double after = static_cast<double>(missing) / static_cast<double>(processes);
   const double each = epochs_made_ > 0 ? seconds_made_ / static_cast<double>(epochs_made_) : 0;
-  const auto left = static_cast<double>(after + epochs_missing(job));
-  progress_.line(fmt::format(
-      "[{}/{}] {} on {}: epoch {} to {}{}", job.number, jobs_.size(), job.label(),
-      job.row->config.data, job.epochs_done + 1, job.row->config.epochs,
-      each > 0 ? fmt::format(", about {} left in all", duration_text(each * left)) : ""));
+  const double left = after + static_cast<double>(epochs_missing(job));
+  progress_.line(
+      fmt::format("[{}/{}] {} on {}: epoch {} to {}{}{}", job.number, jobs_.size(), job.label(),
+                  job.row->config.data, job.epochs_done + 1, job.row->config.epochs,
+                  each > 0 ? fmt::format(", about {} left in all", duration_text(each * left)) : "",
+                  processes > 1 ? fmt::format(", shared by {} processes", processes) : ""));
   progress_.set_overall(
       {static_cast<int64_t>(job.number), static_cast<int64_t>(jobs_.size()), after, each});
 }
@@ -209,6 +215,7 @@ void Reproduction::make(Job& job, Outcome& outcome) {
     std::optional<RunFolder> folder;
     if (epochs_missing(job) > 0) {
       folder.emplace(job.path);
+      job.elsewhere = false;
       look(job);  // again: another process may have ended it in the meantime
     }
     const int64_t epochs = epochs_missing(job);
@@ -227,6 +234,7 @@ void Reproduction::make(Job& job, Outcome& outcome) {
     }
     if (epochs > 0 || !file_exists(join_path(job.path, pictures_name))) draw(job);
   } catch (const RunInUse&) {
+    job.elsewhere = true;
     return;
   } catch (const Diverged& error) {
     outcome.diverged.push_back(fmt::format("{}: {}", job.label(), error.what()));

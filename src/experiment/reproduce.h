@@ -53,7 +53,8 @@ class Reproduction {
     std::string path;
     int64_t epochs_done = 0;
     bool diverged = false;
-    bool settled = false;  ///< nothing more to do about it: done, diverged or failed
+    bool elsewhere = false;  ///< another process had it in hand when it was last tried
+    bool settled = false;    ///< nothing more to do about it: done, diverged or failed
     std::string label() const { return row->name + ", seed " + std::to_string(seed); }
   };
   void list_jobs();

@@ -59,9 +59,8 @@ void Progress::update(const Moment& m) {
   if (overall_) {
     const double epoch = overall_->seconds_epoch > 0 ? overall_->seconds_epoch : m.seconds_epoch;
     head = fmt::format("[{}/{}] {}", overall_->run, overall_->runs, head);
-    numbers += fmt::format(
-        ", {} of all",
-        duration_text(m.seconds_left + epoch * static_cast<double>(overall_->epochs_after)));
+    numbers +=
+        fmt::format(", {} of all", duration_text(m.seconds_left + epoch * overall_->epochs_after));
   }
   if (style_ == Style::lines) {
     fmt::print(stderr, "{} {}\n", head, numbers);

@@ -34,7 +34,7 @@ class Progress {
   /// For a run that is one of several: update() says how long all of them will take.
   struct Overall {
     int64_t run, runs;
-    int64_t epochs_after;  ///< of the runs to come
+    double epochs_after;   ///< of the runs to come; fewer where other processes share them
     double seconds_epoch;  ///< as the runs before took; 0: as this one takes
   };
   void set_overall(const Overall& overall) { overall_ = overall; }
