@@ -1,6 +1,7 @@
 #include "report/verdict.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -126,29 +127,39 @@ std::string range_text(double low, double high) {
   return a == b ? a : a + " to " + b;
 }
 
+std::string joined(const std::vector<std::string>& parts) {
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string others_text(const GradientVerdict& verdict) {
+  if (verdict.others_moved == 0) return "the others keep their order";
+  return fmt::format("{} of the others change places among themselves, by no more than noise",
+                     verdict.others_moved);
+}
+
 std::string answer(const GradientVerdict& verdict) {
   int compared = 0, judged = 0, moved = 0, sure = 0, better = 0;
-  std::string moved_surely;
+  std::vector<std::string> by_error, by_diverging;
   double least_noise = std::numeric_limits<double>::infinity(), most_noise = 0;
   for (const GradientPair& p : verdict.pairs) {
     if (p.rank_exact == 0) continue;
     ++compared;
-    const bool moves = p.rank_exact != p.rank_printed;
     judged += p.standard_error.has_value();
-    moved += moves;
+    moved += p.moves();
     sure += p.beyond_noise();
     better += p.beyond_noise() && *p.difference < 0;
     if (p.standard_error && !p.beyond_noise()) {
       least_noise = std::min(least_noise, p.noise);
       most_noise = std::max(most_noise, p.noise);
     }
-    if (moves && (p.beyond_noise() || p.one_diverged))
-      moved_surely += fmt::format("{}{} ({} → {})", moved_surely.empty() ? "" : ", ", p.layer,
-                                  p.rank_printed, p.rank_exact);
+    if (p.moves_surely())
+      (p.one_diverged ? by_diverging : by_error)
+          .push_back(fmt::format("{} ({} → {})", p.layer, p.rank_printed, p.rank_exact));
   }
   if (compared == 0) return "No layer has a result with both gradients yet.";
   const std::string places = fmt::format("the place of {} of {} layers changes", moved, compared);
-  if (judged == 0 && moved_surely.empty())
+  const bool some = !by_error.empty() || !by_diverging.empty();
+  if (judged == 0 && !some)
     return fmt::format("Not known: {}, but no row has two seeds to tell noise by.", places);
   std::string differences = fmt::format(
       "{} of {} differences in error are beyond noise, {} in favour of the exact gradient", sure,
@@ -157,32 +168,37 @@ std::string answer(const GradientVerdict& verdict) {
     differences += fmt::format("; in the others noise alone may make {} points",
                                range_text(least_noise, most_noise));
   if (moved == 0) return fmt::format("No: {}; {}.", places, differences);
-  if (moved_surely.empty())
+  if (!some)
     return fmt::format("Not measurably: {}, none by a difference in error beyond noise; {}.",
                        places, differences);
-  return fmt::format("Yes, for some: {}, beyond noise {}; {}.", places, moved_surely, differences);
+  std::vector<std::string> which;
+  if (!by_error.empty()) which.push_back("beyond noise " + joined(by_error));
+  if (!by_diverging.empty())
+    which.push_back(joined(by_diverging) + ", which diverges with one of the gradients");
+  return fmt::format("Yes, for some of {} layers: {}; {}. {}.", verdict.layers,
+                     fmt::join(which, "; "), others_text(verdict),
+                     judged > 0 ? differences : "No row has two seeds to tell noise by");
 }
 
-}  // namespace
+/// What the layers are ranked by: all rows but those with a printed gradient.
+struct Ranking {
+  Errors exact, printed, paper;
+  std::vector<size_t> layer_of_pair;
 
-bool GradientPair::beyond_noise() const {
-  return difference && standard_error && std::abs(*difference) > noise;
-}
+  int layers() const {
+    return static_cast<int>(
+        std::count_if(exact.begin(), exact.end(), [](const auto& e) { return e.has_value(); }));
+  }
+};
 
-GradientVerdict gradient_verdict(const ExperimentResult& result) {
-  GradientVerdict verdict;
-  const auto& rows = result.rows;
+Ranking pair_rows(const std::vector<RowResult>& rows, std::vector<GradientPair>& pairs) {
+  Ranking ranking;
   std::vector<std::optional<LayerSpec>> specs;
   for (const RowResult& row : rows) specs.push_back(spec_of(row.row.name));
   const Spread pooled = pooled_spread(rows);
-  // The layers ranked: all rows but those with a printed gradient.
-  Errors exact, printed, paper;
-  std::vector<size_t> place_of_pair;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (specs[i] && specs[i]->gradient() == Gradient::paper) continue;
-    exact.push_back(error_of(rows[i]));
-    printed.push_back(error_of(rows[i]));
-    paper.push_back(rows[i].row.paper.error_percent);
+    std::optional<double> exact = error_of(rows[i]), printed = exact;
     for (size_t j = 0; specs[i] && j < rows.size(); ++j) {
       if (!specs[j] || specs[j]->gradient() != Gradient::paper) continue;
       if (specs[j]->with_gradient(Gradient::exact) != *specs[i]) continue;
@@ -192,27 +208,60 @@ GradientVerdict gradient_verdict(const ExperimentResult& result) {
       pair.printed_row = j;
       compare(pair, rows, pooled);
       pair.one_diverged = diverged(rows[i]) != diverged(rows[j]);
-      printed.back() = error_of(rows[j]);
+      printed = error_of(rows[j]);
       // A layer without a result yet on one side is placed on neither.
-      if (!exact.back() || !printed.back()) exact.back() = printed.back() = std::nullopt;
-      place_of_pair.push_back(exact.size() - 1);
-      verdict.pairs.push_back(pair);
+      if (!exact || !printed) exact = printed = std::nullopt;
+      ranking.layer_of_pair.push_back(ranking.exact.size());
+      pairs.push_back(pair);
     }
+    ranking.exact.push_back(exact);
+    ranking.printed.push_back(printed);
+    ranking.paper.push_back(rows[i].row.paper.error_percent);
   }
-  for (const auto& error : exact) verdict.layers += error.has_value();
-  const std::vector<int> r_exact = places(exact, verdict.layers);
-  const std::vector<int> r_printed = places(printed, verdict.layers), r_paper = ranks(paper);
+  return ranking;
+}
+
+/// How many change places when those that surely do are left out.
+int others_that_move(Ranking ranking, const std::vector<GradientPair>& pairs) {
+  for (size_t k = 0; k < pairs.size(); ++k)
+    if (pairs[k].moves_surely())
+      ranking.exact[ranking.layer_of_pair[k]] = ranking.printed[ranking.layer_of_pair[k]] =
+          std::nullopt;
+  const std::vector<int> exact = places(ranking.exact, ranking.layers());
+  const std::vector<int> printed = places(ranking.printed, ranking.layers());
+  int moved = 0;
+  for (size_t i = 0; i < exact.size(); ++i) moved += exact[i] != printed[i];
+  return moved;
+}
+
+}  // namespace
+
+bool GradientPair::beyond_noise() const {
+  return difference && standard_error && std::abs(*difference) > noise;
+}
+
+bool GradientPair::moves() const { return rank_exact != rank_printed; }
+
+bool GradientPair::moves_surely() const { return moves() && (beyond_noise() || one_diverged); }
+
+GradientVerdict gradient_verdict(const ExperimentResult& result) {
+  GradientVerdict verdict;
+  const Ranking ranking = pair_rows(result.rows, verdict.pairs);
+  verdict.layers = ranking.layers();
+  const std::vector<int> exact = places(ranking.exact, verdict.layers);
+  const std::vector<int> printed = places(ranking.printed, verdict.layers);
+  const std::vector<int> paper = ranks(ranking.paper);
+  const double probability =
+      1 - significance / 2 / std::max<double>(1, static_cast<double>(verdict.pairs.size()));
   for (size_t k = 0; k < verdict.pairs.size(); ++k) {
     GradientPair& p = verdict.pairs[k];
-    if (p.standard_error)
-      p.noise = *p.standard_error *
-                student_quantile(1 - significance / 2 / static_cast<double>(verdict.pairs.size()),
-                                 p.freedom);
-    p.rank_exact = r_exact[place_of_pair[k]];
-    p.rank_printed = r_printed[place_of_pair[k]];
-    p.rank_paper = r_paper[place_of_pair[k]];
-    verdict.sentences.push_back(sentence(p, verdict, rows));
+    if (p.standard_error) p.noise = *p.standard_error * student_quantile(probability, p.freedom);
+    p.rank_exact = exact[ranking.layer_of_pair[k]];
+    p.rank_printed = printed[ranking.layer_of_pair[k]];
+    p.rank_paper = paper[ranking.layer_of_pair[k]];
+    verdict.sentences.push_back(sentence(p, verdict, result.rows));
   }
+  verdict.others_moved = others_that_move(ranking, verdict.pairs);
   verdict.answer = answer(verdict);
   return verdict;
 }

@@ -20,12 +20,15 @@ struct GradientPair {
   bool one_diverged = false;              ///< with one of the gradients, not with the other
   int rank_exact = 0, rank_printed = 0, rank_paper = 0;  ///< 0: nothing to rank by
   bool beyond_noise() const;
+  bool moves() const;
+  bool moves_surely() const;  ///< by a difference beyond noise, or by diverging
 };
 
 struct GradientVerdict {
-  int layers = 0;  ///< that were ranked, references included
+  int layers = 0;        ///< that were ranked, references included
+  int others_moved = 0;  ///< that change places even without those that surely do
   std::vector<GradientPair> pairs;
-  std::string answer;                  ///< one sentence
+  std::string answer;                  ///< in a sentence or two
   std::vector<std::string> sentences;  ///< one a pair, with its figures
 };
 
