@@ -106,6 +106,9 @@ TEST(Experiments, AMistakeIsPointedAt) {
       {R"json({"rows": [{"layer": "BN"}, {"leyer": "BN"}]})json",
        "my.json: rows[1]: no setting 'leyer', expected"},
       {R"json({"rows": [{"layer": 3}]})json", "my.json: rows[0]: layer: expected a text, found 3"},
+      {R"json({"rows": [{"layer": "BN", "name": "two\nlines"}]})json",
+       "my.json: rows[0]: name: expected a line of text without control characters, found "
+       "\"two\\n"},
       {R"json({"rows": [{"layer": "ZCB"}]})json", "my.json: rows[0]: "},
       {R"json({"rows": [{}]})json",
        "my.json: rows[0]: expected a \"layer\" or \"blocks\", found {}"},
@@ -129,6 +132,8 @@ TEST(Experiments, AMistakeIsPointedAt) {
     EXPECT_NE(complaint(text).find(expected), std::string::npos)
         << text << "\n  said: " << complaint(text);
   EXPECT_THROW(parse_json("{\n \"rows\": [,]}", "my.json"), std::invalid_argument);
+  EXPECT_THROW(parse_json(std::string(1000, '['), "my.json"), std::invalid_argument);
+  EXPECT_THROW(parse_json("{\"epochs\": 1e400}", "my.json"), std::invalid_argument);
   EXPECT_THROW(find_experiment("mnits"), std::invalid_argument);
 }
 

@@ -105,7 +105,7 @@ rm whole/runs/synthetic-ZCA-seed2/metrics.jsonl
 expect 0 'ZCA .*metrics.jsonl: there is none|0 of 2 epochs \(seed 2\)' report whole -o page.html
 expect 0 'Runs on synthetic' report whole/runs/synthetic-BN-seed1 -o page.html
 expect 1 'nowhere: folder: expected a run' report nowhere
-grep -q 'samples' page.html || fail 'the page has no samples'
+grep -q '"samples":{"synthetic":{' page.html || fail 'the page has no samples'
 expect 0 'Report' report whole -o small.html --no-samples
 grep -q '"samples":{}' small.html || fail '--no-samples: samples in the page'
 

@@ -39,14 +39,6 @@ json last_metrics(const std::string& run) {
              : json();
 }
 
-/// What decides a run's numbers; not how long it goes on, nor with how many hands.
-ordered_json deciding(const TrainConfig& config) {
-  ordered_json out = to_json(config);
-  for (const char* key : {"epochs", "threads", "augment_threads", "checkpoint_minutes"})
-    out.erase(key);
-  return out;
-}
-
 std::string message_of(const std::exception& error) {
   if (const auto* torch_error = dynamic_cast<const c10::Error*>(&error))
     return torch_error->what_without_backtrace();
@@ -54,6 +46,13 @@ std::string message_of(const std::exception& error) {
 }
 
 }  // namespace
+
+ordered_json deciding_settings(const TrainConfig& config) {
+  ordered_json out = to_json(config);
+  for (const char* key : {"epochs", "threads", "augment_threads", "checkpoint_minutes"})
+    out.erase(key);
+  return out;
+}
 
 std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed) {
   return join_path(join_path(out, "runs"), run_name(row.config.data, row.name, seed));
@@ -97,9 +96,9 @@ void Reproduction::list_jobs() {
 void Reproduction::check_settings(const Job& job) const {
   const std::string path = join_path(job.path, "config.json");
   if (!file_exists(path)) return;
-  const ordered_json expected = deciding(config_of(job));
+  const ordered_json expected = deciding_settings(config_of(job));
   TrainConfig found_config = config_from_json(parse_json(read_text(path), path), path);
-  const ordered_json found = deciding(found_config);
+  const ordered_json found = deciding_settings(found_config);
   for (const auto& [key, value] : expected.items())
     if (found.at(key) != value)
       throw std::invalid_argument(

@@ -45,7 +45,7 @@ void add_pictures(const std::vector<ExperimentResult>& results, const PageOption
 
 /// JSON inside a script element: "</script" must not appear in it.
 std::string script_text(const ordered_json& data) {
-  const std::string text = data.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  const std::string text = to_text(data);
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {

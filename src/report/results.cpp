@@ -44,25 +44,50 @@ ExperimentResult read_experiment(const std::string& folder, const std::string& f
     std::vector<RunRecord> runs;
     for (const uint64_t seed : row.seeds) {
       runs.push_back(read_run(run_folder_path(folder, row, seed)));
-      runs.back().seed = seed;  // as the folder's name says, whether its config is there or not
+      // As the folder's name and the experiment say, whether its config is there or not.
+      runs.back().seed = seed;
+      runs.back().epochs_wanted = std::max(runs.back().epochs_wanted, row.config.epochs);
     }
     result.rows.push_back(summarize_row(row, std::move(runs)));
   }
   return result;
 }
 
-/// Runs of `train`: an experiment for each data set, a row for each choice of layers.
+struct LooseRow {
+  std::string name;
+  std::vector<RunRecord> runs;
+
+  bool takes(const RunRecord& run) const {
+    return runs.front().layers == run.layers && runs.front().settings == run.settings &&
+           std::none_of(runs.begin(), runs.end(),
+                        [&](const RunRecord& other) { return other.seed == run.seed; });
+  }
+};
+
+/// A run that is no further seed of a row is a row of its own, named after its folder where its
+/// layers are not enough.
+void add_run(RunRecord run, const std::string& folder, std::vector<LooseRow>& rows) {
+  const auto it = std::find_if(rows.begin(), rows.end(), [&](const LooseRow& row) {
+    return !run.layers.empty() && row.takes(run);
+  });
+  if (it != rows.end()) {
+    it->runs.push_back(std::move(run));
+    return;
+  }
+  const std::string name = std::filesystem::path(folder).lexically_normal().filename().string();
+  const bool taken = std::any_of(rows.begin(), rows.end(),
+                                 [&](const LooseRow& row) { return row.name == run.layers; });
+  const std::string& layers = run.layers;
+  rows.push_back({layers.empty() ? name : taken ? layers + ", " + name : layers, {}});
+  rows.back().runs.push_back(std::move(run));
+}
+
+/// Runs of `train`: an experiment for each data set, a row for each choice of layers and settings.
 std::vector<ExperimentResult> group_runs(const std::vector<std::string>& folders) {
-  std::map<std::string, std::vector<std::pair<std::string, std::vector<RunRecord>>>> by_data;
+  std::map<std::string, std::vector<LooseRow>> by_data;
   for (const std::string& folder : folders) {
     RunRecord run = read_run(folder);
-    auto& rows = by_data[run.data.empty() ? "unknown" : run.data];
-    const std::string name =
-        run.layers.empty() ? std::filesystem::path(folder).filename().string() : run.layers;
-    auto it =
-        std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.first == name; });
-    if (it == rows.end()) it = rows.insert(rows.end(), {name, {}});
-    it->second.push_back(std::move(run));
+    add_run(run, folder, by_data[run.data.empty() ? "unknown" : run.data]);
   }
   std::vector<ExperimentResult> out;
   for (auto& [data, rows] : by_data) {
@@ -91,6 +116,14 @@ void compare_times(ExperimentResult& result) {
     if (row.epoch_seconds > 0) row.times_bn = row.epoch_seconds / bn->epoch_seconds;
 }
 
+/// None where one of the values is infinite: a mean of the others would not be theirs.
+Estimate estimate_of_finite(const std::vector<std::optional<double>>& values) {
+  std::vector<double> finite;
+  for (const auto& value : values)
+    if (value) finite.push_back(*value);
+  return finite.size() == values.size() ? Estimate::of(finite) : Estimate();
+}
+
 int64_t epochs_made(const RunRecord& run) {
   return run.epochs.empty() ? 0 : run.epochs.back().epoch;
 }
@@ -101,9 +134,15 @@ int64_t epochs_made(const RowResult& row) {
   return most;
 }
 
+Errors without_printed(Errors errors, const ExperimentResult& result) {
+  for (const GradientPair& pair : gradient_verdict(result).pairs)
+    errors[pair.printed_row] = std::nullopt;
+  return errors;
+}
+
 void settle_status(RowResult& row) {
   const auto note = [&](Status status, const std::string& text) {
-    row.status = status;
+    row.status = std::max(row.status, status);
     row.remark += (row.remark.empty() ? "" : "; ") + text;
   };
   const bool several = row.runs.size() > 1;
@@ -160,24 +199,26 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
       if (result.epoch_seconds == 0 || e.train_seconds < result.epoch_seconds)
         result.epoch_seconds = e.train_seconds;
   if (result.status == Status::diverged) return result;  // never a number
-  const int64_t furthest = epochs_made(result);
-  std::vector<double> best_error, best_loss, best_epoch, last_error, last_loss, train_error;
+  result.epochs = epochs_made(result);
+  result.finished = result.epochs > 0;
+  std::vector<double> best_error, best_epoch, last_error, train_error;
+  std::vector<std::optional<double>> best_loss, last_loss;
   for (const RunRecord& run : result.runs) {
     const EpochRecord* best = run.best();
-    if (!best || epochs_made(run) < furthest) continue;
-    result.finished = furthest >= run.epochs_wanted;
+    if (!best || epochs_made(run) < result.epochs) continue;
+    result.finished &= result.epochs >= run.epochs_wanted;
     best_error.push_back(best->test_error);
-    if (best->test_loss) best_loss.push_back(*best->test_loss);
+    best_loss.push_back(best->test_loss);
     best_epoch.push_back(static_cast<double>(best->epoch));
     train_error.push_back(best->train_error);
     last_error.push_back(run.last()->test_error);
-    if (run.last()->test_loss) last_loss.push_back(*run.last()->test_loss);
+    last_loss.push_back(run.last()->test_loss);
   }
   result.best_error = Estimate::of(best_error);
-  result.best_loss = Estimate::of(best_loss);
+  result.best_loss = estimate_of_finite(best_loss);
   result.best_epoch = Estimate::of(best_epoch);
   result.last_error = Estimate::of(last_error);
-  result.last_loss = Estimate::of(last_loss);
+  result.last_loss = estimate_of_finite(last_loss);
   result.train_error = Estimate::of(train_error);
   return result;
 }
@@ -185,16 +226,14 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
 Errors our_errors(const ExperimentResult& result) {
   Errors out;
   for (const RowResult& row : result.rows)
-    out.push_back(row.best_error.n > 0 ? std::optional<double>(row.best_error.mean) : std::nullopt);
-  return out;
+    out.push_back(row.finished ? std::optional<double>(row.best_error.mean) : std::nullopt);
+  return without_printed(std::move(out), result);
 }
 
 Errors paper_errors(const ExperimentResult& result) {
   Errors out;
   for (const RowResult& row : result.rows) out.push_back(row.row.paper.error_percent);
-  for (const GradientPair& pair : gradient_verdict(result).pairs)
-    out[pair.printed_row] = std::nullopt;
-  return out;
+  return without_printed(std::move(out), result);
 }
 
 std::vector<ExperimentResult> read_results(const std::vector<std::string>& folders) {

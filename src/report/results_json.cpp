@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "orthobatch/version.h"
 #include "report/results.h"
@@ -15,7 +16,7 @@ using nlohmann::ordered_json;
 /// Six digits: more than any of them is known to, and a third of the bytes of all.
 ordered_json rounded(double x) {
   if (!std::isfinite(x)) return nullptr;
-  const double y = std::stod(fmt::format("{:.6g}", x));
+  const double y = std::strtod(fmt::format("{:.6g}", x).c_str(), nullptr);
   return y == std::floor(y) && std::abs(y) < 1e15 ? ordered_json(static_cast<int64_t>(y))
                                                   : ordered_json(y);
 }
@@ -160,6 +161,10 @@ ordered_json experiment_json(const ExperimentResult& result) {
 }
 
 }  // namespace
+
+std::string to_text(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
 
 ordered_json to_json(const std::vector<ExperimentResult>& results) {
   ordered_json out = {{"orthobatch", ORTHOBATCH_VERSION}, {"experiments", ordered_json::array()}};

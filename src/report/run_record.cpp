@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <sstream>
+#include <utility>
 
 #include "experiment/reproduce.h"
 #include "io/file.h"
+#include "io/json_depth.h"
 #include "train/config.h"
 
 namespace orthobatch {
@@ -16,13 +18,25 @@ using nlohmann::json;
 
 constexpr uint64_t largest_file = uint64_t{1} << 28;
 
+/// No object where the text is damaged.
+json parsed(const std::string& text) {
+  if (json_depth(text) > largest_json_depth) return nullptr;
+  return json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+/// What stands in place of a number, no more of it than fits a line.
+std::string brief(const json& value) {
+  if (value.is_structured()) return value.is_array() ? "a list" : "an object";
+  if (value.is_string() && value.get_ref<const std::string&>().size() > 40) return "a long text";
+  return value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+}
+
 /// A number of a line; throws std::invalid_argument that says what stands there instead.
 double number(const json& object, const char* key, double low, double high) {
   const json found = object.contains(key) ? object.at(key) : json();
   if (!found.is_number())
-    throw std::invalid_argument(
-        fmt::format("{}: expected a number, found {}", key,
-                    object.contains(key) ? found.dump().substr(0, 40) : "nothing"));
+    throw std::invalid_argument(fmt::format("{}: expected a number, found {}", key,
+                                            object.contains(key) ? brief(found) : "nothing"));
   const double x = found.get<double>();
   if (!(x >= low && x <= high))
     throw std::invalid_argument(
@@ -72,7 +86,7 @@ void take_line(const json& line, RunRecord& run) {
   if (line.contains("diverged")) {
     const json& reason = line.at("diverged");
     run.diverged = {static_cast<int64_t>(number(line, "epoch", 1, 1e6)),
-                    reason.is_string() ? reason.get<std::string>() : reason.dump()};
+                    reason.is_string() ? reason.get<std::string>() : brief(reason)};
     return;
   }
   EpochRecord epoch = read_epoch(line);
@@ -89,7 +103,7 @@ void read_metrics(const std::string& path, RunRecord& run) {
     ++number;
     if (text.empty()) continue;
     try {
-      take_line(json::parse(text, nullptr, /*allow_exceptions=*/false), run);
+      take_line(parsed(text), run);
     } catch (const std::invalid_argument& error) {
       run.problems.push_back(fmt::format("metrics.jsonl, line {}: {}", number, error.what()));
     }
@@ -97,9 +111,10 @@ void read_metrics(const std::string& path, RunRecord& run) {
   int64_t expected = 1;
   std::string missing;
   for (const EpochRecord& epoch : run.epochs) {
-    for (; expected < epoch.epoch; ++expected)
-      missing += (missing.empty() ? "" : ", ") + std::to_string(expected);
-    ++expected;
+    const int64_t first = std::exchange(expected, epoch.epoch + 1), last = epoch.epoch - 1;
+    if (first > last) continue;
+    missing += missing.empty() ? "" : ", ";
+    missing += first == last ? std::to_string(first) : fmt::format("{} to {}", first, last);
   }
   if (!missing.empty())
     run.problems.push_back("metrics.jsonl: nothing to read of epoch " + missing);
@@ -110,18 +125,42 @@ void read_config(const std::string& path, RunRecord& run) {
   const TrainConfig config = config_from_json(object, path);
   run.data = config.data;
   run.layers = layers_text(config);
+  nlohmann::ordered_json settings = deciding_settings(config);
+  settings.erase("seed");
+  run.settings = settings.dump();
   run.seed = config.seed;
   run.epochs_wanted = config.epochs;
   run.threads = config.threads;
-  if (object.contains("found") && object.at("found").is_object()) {
-    run.train_images = object.at("found").value("train_images", int64_t{0});
-    run.test_images = object.at("found").value("test_images", int64_t{0});
+  if (object.contains("found")) {
+    run.train_images = static_cast<int64_t>(number(object.at("found"), "train_images", 0, 1e12));
+    run.test_images = static_cast<int64_t>(number(object.at("found"), "test_images", 0, 1e12));
   }
 }
 
-/// The part of a message after the path: a report does not say where it was made.
-std::string without_path(const std::string& message, const std::string& path) {
-  return message.rfind(path, 0) == 0 ? message.substr(path.find_last_of('/') + 1) : message;
+void check_picture(const json& object, const char* text, std::initializer_list<const char*> sizes) {
+  for (const char* size : sizes) number(object, size, 1, 1e6);
+  if (!object.contains(text) || !object.at(text).is_string())
+    throw std::invalid_argument(fmt::format("{}: expected a text, found none", text));
+}
+
+/// Throws std::invalid_argument unless the page can draw it.
+void check_pictures(const json& pictures) {
+  for (const char* key : {"layers", "filters", "samples"})
+    if (!pictures.is_object() || !pictures.contains(key) || !pictures.at(key).is_structured())
+      throw std::invalid_argument(fmt::format("expected '{}', found none", key));
+  number(pictures, "epoch", 0, 1e6);
+  number(pictures, "images", 0, 1e9);
+  check_picture(pictures.at("filters"), "data", {"count", "height", "width", "channels"});
+  check_picture(pictures.at("samples"), "data", {"columns", "height", "width", "channels"});
+  for (const json& layer : pictures.at("layers"))
+    for (const char* text : {"before", "after", "spec"}) check_picture(layer, text, {"channels"});
+}
+
+/// A message about a file, with its name in place of its path: a report does not say where it was
+/// made.
+std::string named(const std::string& message, const std::string& path) {
+  const size_t name = path.find_last_of('/') + 1;
+  return message.rfind(path, 0) == 0 ? message.substr(name) : path.substr(name) + ": " + message;
 }
 
 }  // namespace
@@ -152,7 +191,7 @@ RunRecord read_run(const std::string& path) {
     try {
       read(file, run);
     } catch (const std::exception& error) {
-      run.problems.push_back(without_path(error.what(), file));
+      run.problems.push_back(named(error.what(), file));
     }
   }
   const std::string failure = join_path(path, failed_name);
@@ -160,7 +199,8 @@ RunRecord read_run(const std::string& path) {
     run.there = true;
     try {
       std::istringstream text(read_text(failure));
-      std::getline(text, run.failed);
+      while (run.failed.empty() && std::getline(text, run.failed)) continue;
+      if (run.failed.empty()) run.failed = "for a reason that was not written";
     } catch (const FileError&) {
       run.failed = "for a reason that cannot be read";
     }
@@ -172,15 +212,14 @@ json read_pictures(const std::string& path, std::vector<std::string>& problems) 
   const std::string file = join_path(path, pictures_name);
   if (!file_exists(file)) return nullptr;
   try {
-    json pictures = json::parse(read_text(file, largest_file), nullptr, false);
-    for (const char* key : {"layers", "filters", "samples", "epoch", "images"})
-      if (!pictures.is_object() || !pictures.contains(key)) {
-        problems.push_back(fmt::format("pictures.json: expected a member '{}', found none", key));
-        return nullptr;
-      }
+    json pictures = parsed(read_text(file, largest_file));
+    check_pictures(pictures);
     return pictures;
+  } catch (const std::invalid_argument& error) {
+    problems.push_back(fmt::format("pictures.json: {}", error.what()));
+    return nullptr;
   } catch (const FileError& error) {
-    problems.push_back(without_path(error.what(), file));
+    problems.push_back(named(error.what(), file));
     return nullptr;
   }
 }

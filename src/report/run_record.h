@@ -31,6 +31,7 @@ struct RunRecord {
   std::string path;
   bool there = false;  ///< whether the folder has a config.json or metrics.jsonl at all
   std::string data, layers;
+  std::string settings;  ///< all that decides its numbers but the seed, as JSON
   uint64_t seed = 0;
   int64_t epochs_wanted = 0, train_images = 0, test_images = 0;
   int threads = 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+
 #include "report/verdict.h"
 
 namespace orthobatch {
@@ -9,9 +11,10 @@ namespace {
 
 std::string estimate_text(const Estimate& e, int digits) {
   if (e.n == 0) return "-";
-  std::string text = fmt::format("{:.{}f}", e.mean, digits);
-  if (e.deviation) text += fmt::format(" ± {:.{}f}", *e.deviation, digits);
-  return text;
+  const auto number = [&](double x) {
+    return std::abs(x) < 1e6 ? fmt::format("{:.{}f}", x, digits) : fmt::format("{:.3g}", x);
+  };
+  return number(e.mean) + (e.deviation ? " ± " + number(*e.deviation) : "");
 }
 
 /// A row's loss, over the outputs where the paper seems to count it so.

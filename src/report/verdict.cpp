@@ -30,6 +30,11 @@ std::optional<double> error_of(const RowResult& row) {
   return row.best_error.mean;
 }
 
+/// Of two rows that came to their ends: ends of the same number of epochs.
+bool comparable(const RowResult& a, const RowResult& b) {
+  return a.finished && b.finished && a.epochs == b.epochs;
+}
+
 /// Those that diverged share the last place.
 std::vector<int> places(const Errors& errors, int layers) {
   std::vector<int> out = ranks(errors);
@@ -83,7 +88,7 @@ double degrees_of_freedom(const MeanVariance& a, const MeanVariance& b) {
 }
 
 void compare(GradientPair& pair, const std::vector<RowResult>& rows, const Spread& pooled) {
-  if (!rows[pair.exact_row].finished || !rows[pair.printed_row].finished) return;
+  if (!comparable(rows[pair.exact_row], rows[pair.printed_row])) return;
   const Estimate& exact = rows[pair.exact_row].best_error;
   const Estimate& printed = rows[pair.printed_row].best_error;
   pair.difference = exact.mean - printed.mean;
@@ -106,6 +111,9 @@ std::string sentence(const GradientPair& p, const GradientVerdict& verdict,
   const RowResult &exact = rows[p.exact_row], &printed = rows[p.printed_row];
   std::string text = fmt::format("{}: {} with the printed gradient, {} with the exact one", p.layer,
                                  outcome_text(printed), outcome_text(exact));
+  if (exact.finished && printed.finished && exact.epochs != printed.epochs)
+    return text + fmt::format(", after {} and {} epochs: not to be compared.", printed.epochs,
+                              exact.epochs);
   if (p.rank_exact == 0) return text + "; nothing to compare.";
   if (p.difference) text += fmt::format(", a difference of {:+.2f} points", *p.difference);
   if (p.standard_error)
@@ -133,8 +141,11 @@ std::string joined(const std::vector<std::string>& parts) {
 
 std::string others_text(const GradientVerdict& verdict) {
   if (verdict.others_moved == 0) return "the others keep their order";
-  return fmt::format("{} of the others change places among themselves, by no more than noise",
-                     verdict.others_moved);
+  bool noise = true;  // known, and more than their differences
+  for (const GradientPair& p : verdict.pairs)
+    if (p.difference && !p.moves_surely()) noise &= p.standard_error && !p.beyond_noise();
+  return fmt::format("{} of the others change places among themselves{}", verdict.others_moved,
+                     noise ? ", by no more than noise" : "");
 }
 
 std::string answer(const GradientVerdict& verdict) {
@@ -210,7 +221,9 @@ Ranking pair_rows(const std::vector<RowResult>& rows, std::vector<GradientPair>&
       pair.one_diverged = diverged(rows[i]) != diverged(rows[j]);
       printed = error_of(rows[j]);
       // A layer without a result yet on one side is placed on neither.
-      if (!exact || !printed) exact = printed = std::nullopt;
+      const bool settled = diverged(rows[i]) || diverged(rows[j]);
+      if (!exact || !printed || (!settled && !comparable(rows[i], rows[j])))
+        exact = printed = std::nullopt;
       ranking.layer_of_pair.push_back(ranking.exact.size());
       pairs.push_back(pair);
     }

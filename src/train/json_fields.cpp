@@ -22,7 +22,13 @@ void JsonFields::number(const char* key, double& out) {
 }
 
 void JsonFields::text(const char* key, std::string& out) {
-  if (const json* v = find(key, &json::is_string, "a text")) out = v->get<std::string>();
+  const json* v = find(key, &json::is_string, "a text");
+  if (!v) return;
+  const std::string& text = v->get_ref<const std::string&>();
+  const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (std::any_of(text.begin(), text.end(), control))
+    fail(fmt::format("{}: expected a line of text without control characters", key), *v);
+  out = text;
 }
 
 void JsonFields::flag(const char* key, bool& out) {

@@ -16,7 +16,12 @@ function drawNow(place) {
   if (!draw) return;
   waiting.delete(place);
   seen.unobserve(place);
-  draw();
+  try {
+    draw();
+  } catch (error) {
+    // One figure that cannot be drawn does not take the others with it.
+    place.append(el("p", { class: "remark" }, `⚠ cannot be drawn: ${error.message}`));
+  }
 }
 
 /** Draws when the place comes near the window, or when there is nothing else to do. */

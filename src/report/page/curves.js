@@ -1,20 +1,33 @@
 // Curves of the rows: of a figure, and of the layers inside the nets.
 
-/** Mean over seeds at each epoch, and the range where there are several. */
+const lastEpoch = (run) => (run.epoch.length ? run.epoch[run.epoch.length - 1] : 0);
+
+/** The seeds that got furthest, as in the table; of a row that diverged all, as far as it got. */
+function countedRuns(row) {
+  const broken = row.runs.filter((run) => run.diverged).map(lastEpoch);
+  const end = broken.length ? Math.min(...broken) : Math.max(0, ...row.runs.map(lastEpoch));
+  return { runs: row.runs.filter((run) => lastEpoch(run) >= end), end };
+}
+
+/** Mean over seeds at each epoch that all of them have, and the range where there are several. */
 function curveOf(row, experiment, values, x) {
   const points = new Map();
-  for (const run of row.runs)
+  const { runs, end } = countedRuns(row);
+  for (const run of runs)
     run.epoch.forEach((epoch, i) => {
       const y = values(run)?.[i];
-      if (y === null || y === undefined) return;
+      if (y === null || y === undefined || epoch > end) return;
       const at = points.get(epoch) || { xs: [], ys: [] };
       at.xs.push(x === "epoch" ? epoch : run.seconds[i]);
       at.ys.push(y);
       points.set(epoch, at);
     });
   const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
-  const sorted = [...points.entries()].sort((a, b) => a[0] - b[0]).map((entry) => entry[1]);
-  const several = row.runs.length > 1;
+  const sorted = [...points.entries()]
+    .filter((entry) => entry[1].ys.length === runs.length)
+    .sort((a, b) => a[0] - b[0])
+    .map((entry) => entry[1]);
+  const several = runs.length > 1;
   const diverged = row.runs.find((run) => run.diverged);
   return {
     ...styleOf(row, experiment),

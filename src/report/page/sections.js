@@ -15,18 +15,18 @@ function add(place, made) {
 }
 
 function facts(experiment) {
-  const seeds = [...new Set(experiment.rows.flatMap((row) => row.runs.map((run) => run.seed)))];
-  const epochs = Math.max(
-    0,
-    ...experiment.rows.flatMap((row) =>
-      row.runs.map((run) => (run.epoch.length ? run.epoch[run.epoch.length - 1] : 0)),
-    ),
-  );
+  const counts = experiment.rows.flatMap((row) => (row.best_error ? [row.best_error.n] : []));
+  const ends = experiment.rows.filter((row) => row.best_error).map((row) => countedRuns(row).end);
+  const range = (list) => {
+    const low = Math.min(...list),
+      high = Math.max(...list);
+    return list.length === 0 ? "0" : low === high ? String(low) : `${low} to ${high}`;
+  };
   const items = [
     [experiment.train_images ? grouped(experiment.train_images) : "?", "training images"],
     [experiment.test_images ? grouped(experiment.test_images) : "?", "test images"],
-    [String(epochs), epochs === 1 ? "epoch" : "epochs"],
-    [String(seeds.length), seeds.length === 1 ? "seed" : "seeds"],
+    [range(ends), range(ends) === "1" ? "epoch" : "epochs"],
+    [range(counts), range(counts) === "1" ? "seed" : "seeds"],
   ];
   if (experiment.rank_correlation !== null && experiment.rank_correlation !== undefined)
     items.push([number(experiment.rank_correlation, 2), "rank correlation with the paper"]);
@@ -195,8 +195,7 @@ function repeatSection() {
 
 /** The experiment in one card: what came first here, and in the paper. */
 function glance(experiment) {
-  const ranked = experiment.rows.filter((row) => row.best_error && !row.name.includes("gradient=paper"));
-  const best = ranked.sort((a, b) => a.best_error.mean - b.best_error.mean)[0];
+  const best = experiment.rows.find((row) => row.rank === 1);
   const papers = experiment.rows.filter((row) => row.paper).sort((a, b) => a.paper.error - b.paper.error)[0];
   const bn = experiment.rows.find((row) => row.name === "BN" && row.best_error);
   const lines = experiment.verdict

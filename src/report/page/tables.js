@@ -78,7 +78,7 @@ function resultTable(experiment) {
           perOutput
             ? valueCell(number(paper.loss, 4), paper.loss, "paper")
             : valueCell(paper.epoch ?? "–", paper.epoch, "paper"),
-          valueCell(paper.rank || "–", paper.rank, "paper"),
+          valueCell(paper.rank || "–", paper.rank || null, "paper"),
         );
       if (!row.best_error) {
         cells.push(...emptyCells(row, oursHead.length - 2));
@@ -91,7 +91,7 @@ function resultTable(experiment) {
             row.best_epoch.mean,
           ),
           valueCell(estimate(row.best_loss, 4, 1 / share), row.best_loss && row.best_loss.mean),
-          valueCell(row.rank || "–", row.rank),
+          valueCell(row.rank || "–", row.rank || null),
           valueCell(estimate(row.train_error, digits), row.train_error.mean),
           valueCell(estimate(row.last_error, digits), row.last_error.mean),
         );
@@ -147,9 +147,17 @@ function sortBy(table, column, button) {
   for (const b of table.querySelectorAll("thead button")) delete b.dataset.order;
   button.dataset.order = down ? "down" : "up";
   const body = table.tBodies[0];
+  // A cell may span several columns: that one has no number.
+  const cellAt = (tr) => {
+    let at = 0;
+    for (const cell of tr.cells) {
+      if (at === column && cell.colSpan === 1) return cell;
+      at += cell.colSpan;
+    }
+    return null;
+  };
   const key = (tr) => {
-    const cell = tr.cells[column];
-    const text = cell && !cell.hasAttribute("colspan") ? (cell.dataset.sort ?? "") : "";
+    const text = cellAt(tr)?.dataset.sort ?? "";
     return text === "" ? null : Number.isNaN(Number(text)) ? text : Number(text);
   };
   const rows = [...body.rows].sort((a, b) => {
@@ -198,7 +206,12 @@ function verdictTable(experiment) {
             printed = rows[p.printed];
           const outcome = (row) =>
             row.best_error
-              ? valueCell(estimate(row.best_error, 2), row.best_error.mean)
+              ? el(
+                  "td",
+                  { class: "num" },
+                  estimate(row.best_error, 2),
+                  row.status === "done" ? null : el("div", { class: "remark" }, row.remark),
+                )
               : el(
                   "td",
                   { class: "state" },
