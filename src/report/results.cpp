@@ -74,7 +74,7 @@ void add_run(RunRecord run, const std::string& folder, std::vector<LooseRow>& ro
     it->runs.push_back(std::move(run));
     return;
   }
-  const std::string name = std::filesystem::path(folder).lexically_normal().filename().string();
+  const std::string name = std::filesystem::path(folder + "/").parent_path().filename().string();
   const bool taken = std::any_of(rows.begin(), rows.end(),
                                  [&](const LooseRow& row) { return row.name == run.layers; });
   const std::string& layers = run.layers;
