@@ -20,6 +20,7 @@ function drawNow(place) {
     draw();
   } catch (error) {
     // One figure that cannot be drawn does not take the others with it.
+    console.error(error);
     place.append(el("p", { class: "remark" }, `⚠ cannot be drawn: ${error.message}`));
   }
 }
