@@ -59,12 +59,14 @@ const std::vector<Pass>& passes() {
        }},
       {"products", 1, 2,
        [](const kernels::Passes& k, const Inputs& in) {
-         benchmark::DoNotOptimize(k.products(in.gradient, in.x, in.center, in.P.block()));
+         benchmark::DoNotOptimize(
+             k.products(in.gradient, in.x, in.center, in.P.block(), kernels::Sums::in_type));
        }},
       {"input_gradient", 2, 3,
        [](const kernels::Passes& k, const Inputs& in) {
          benchmark::DoNotOptimize(
-             k.input_gradient(in.gradient, in.x, in.P, in.Q, in.center, in.offset));
+             k.input_gradient(in.gradient, in.x, in.P, in.Q, in.center, in.offset,
+                              kernels::Sums::in_type));
        }},
   };
   return all;

@@ -1,6 +1,7 @@
 // What must be refused is refused with a line that names the layer, and nothing is changed by it;
 // what is only unusual works.
 
+#include "nn/warnings.h"
 #include "support.h"
 
 namespace orthobatch {
@@ -218,15 +219,15 @@ TEST(Singular, GivesFiniteOutputAndGradient) {
 }
 
 TEST(Singular, IsWarnedOfOnceAndCounted) {
-  struct Counter : c10::WarningHandler {
+  struct Counter : WarningHandler {
     int count = 0;
     std::string last;
-    void process(const c10::SourceLocation&, const std::string& message, bool) override {
+    void take(const std::string& message) override {
       ++count;
       last = message;
     }
   } counter;
-  c10::Warning::WarningHandlerGuard guard(&counter);
+  const WarningGuard guard(&counter);
   BatchOrtho2d layer(6, "ZCA(0,inf)");
   Tensor x = test::correlated({8, 6, 4, 4}, 1, torch::kFloat);
   x.select(1, 2).zero_();

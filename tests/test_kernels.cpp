@@ -79,8 +79,8 @@ TEST_P(Passes, FloatTransformSummedInDoubleIsTheDoubleOneRounded) {
 }
 
 TEST_P(Passes, ProductsAgree) {
-  const Products a = cpu_passes().products(g, x, center, block),
-                 b = aten_passes().products(g, x, center, block);
+  const Products a = cpu_passes().products(g, x, center, block, Sums::in_type),
+                 b = aten_passes().products(g, x, center, block, Sums::in_type);
   EXPECT_LT(error(a.B.values(), b.B.values()), tolerance::passes);
   EXPECT_LT(error(a.sum, b.sum), tolerance::passes);
 }
@@ -90,10 +90,31 @@ TEST_P(Passes, InputGradientAgreesForEveryPairOfBlocks) {
     for (bool with_q : {true, false}) {
       const BlockMatrix P = random_blocks(n, p_block, 4);
       const BlockMatrix Q = with_q ? random_blocks(n, block, 5) : BlockMatrix();
-      const Tensor a = cpu_passes().input_gradient(g, x, P, Q, center, offset);
-      const Tensor b = aten_passes().input_gradient(g, x, P, Q, center, offset);
+      const Tensor a = cpu_passes().input_gradient(g, x, P, Q, center, offset, Sums::in_type);
+      const Tensor b = aten_passes().input_gradient(g, x, P, Q, center, offset, Sums::in_type);
       EXPECT_LT(test::relative_error(a, b), tolerance::passes);
       EXPECT_EQ(a.strides(), g.strides());
+    }
+}
+
+TEST_P(Passes, FloatBackwardSummedInDoubleIsTheDoubleOneRounded) {
+  const Tensor fx = x.to(torch::kFloat), fg = g.to(torch::kFloat);
+  const Tensor dx = fx.to(torch::kDouble), dg = fg.to(torch::kDouble);
+  const Products exact = aten_passes().products(dg, dx, center, block, Sums::in_type),
+                 ours = cpu_passes().products(fg, fx, center, block, Sums::in_double);
+  // A diagonal's factors are rounded to float, their sums are not.
+  const double tolerance = block == 1 ? 6e-8 : tolerance::passes;
+  EXPECT_LT(error(ours.B.values(), exact.B.values()), tolerance);
+  EXPECT_LT(error(ours.sum, exact.sum), tolerance::passes);
+  for (int64_t p_block : {block, n})
+    for (bool with_q : {true, false}) {
+      const BlockMatrix P = random_blocks(n, p_block, 4);
+      const BlockMatrix Q = with_q ? random_blocks(n, block, 5) : BlockMatrix();
+      const Tensor a = cpu_passes().input_gradient(fg, fx, P, Q, center, offset, Sums::in_double),
+                   b = aten_passes().input_gradient(dg, dx, P, Q, center, offset, Sums::in_type);
+      EXPECT_EQ(a.scalar_type(), torch::kFloat);
+      EXPECT_EQ(a.strides(), g.strides());
+      EXPECT_LT(test::relative_error(a, b), 6e-8);
     }
 }
 

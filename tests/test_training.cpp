@@ -61,9 +61,10 @@ TEST_P(Training, LossFallsAndStaysFinite) {
   EXPECT_LT(o.last, 0.6 * o.first) << o.first << " to " << o.last;
 }
 
-// PCA's axes turn from batch to batch and the paper saw its nets stall: it need only stay finite.
-TEST(TrainingOfPca, StaysFinite) {
-  for (const char* spec : {"PCA(1e-5)", "PCA(0,inf)"})
+// PCA's axes turn from batch to batch and the paper saw its nets stall; LDL's printed gradient is no
+// direction of descent (docs/errata.md): these need only stay finite.
+TEST(TrainingWithoutAPromise, StaysFinite) {
+  for (const char* spec : {"PCA(1e-5)", "PCA(0,inf)", "LDL(1e-5,gradient=paper)"})
     EXPECT_TRUE(train(spec, 1, 300, 8, 32).finite) << spec;
 }
 
@@ -71,8 +72,7 @@ std::vector<std::string> learning_specs() {
   std::vector<std::string> out;
   for (const std::string& s : test::all_specs())
     if (s.rfind("PCA", 0) != 0) out.push_back(s);
-  for (const char* s :
-       {"LDL(1e-5,gradient=paper)", "ZCAE(1e-5,gradient=paper)", "BN(gradient=paper)->W->Gamma"})
+  for (const char* s : {"ZCAE(1e-5,gradient=paper)", "BN(gradient=paper)->W->Gamma"})
     out.push_back(s);
   return out;
 }

@@ -65,7 +65,8 @@ class Algebra {
                     Vector(spec.has_rotation() ? skew_size(x.size(1)) : 0)},
         moments_(kernels::passes_for(x).moments(x.detach(), algebra_.block())),
         products_(kernels::passes_for(x).products(x.detach(), x.detach(), moments_.mean,
-                                                  algebra_.product_block())) {
+                                                  algebra_.product_block(),
+                                                  kernels::Sums::in_type)) {
     if (!spec.has_scale()) parameters_.gamma.clear();
   }
 

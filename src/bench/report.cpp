@@ -4,9 +4,11 @@
 #include <torch/version.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <thread>
 
+#include "core/linalg.h"
+#include "core/processor.h"
+#include "kernels/loops.h"
 #include "orthobatch/version.h"
 
 namespace orthobatch::bench {
@@ -14,18 +16,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-#ifdef ORTHOBATCH_WITH_ONEDNN
-constexpr const char* products_library = "oneDNN";
-#else
-constexpr const char* products_library = "BLAS";
-#endif
-
 Json machine() {
   utsname system{};
   uname(&system);
   return {{"system", std::string(system.sysname) + " " + system.release},
           {"architecture", system.machine},
-          {"cpu", cpu_name()},
+          {"cpu", processor_name()},
+          {"blas", to_string(blas_core())},
+          {"loops", kernels::loops_name()},
           {"cores", std::thread::hardware_concurrency()}};
 }
 
@@ -33,7 +31,7 @@ Json versions() {
   return {{"orthobatch", ORTHOBATCH_VERSION},
           {"torch", TORCH_VERSION},
           {"compiler", __VERSION__},
-          {"products", products_library}};
+          {"products", linalg::products_library()}};
 }
 
 Json times_json(const Times& times) {
@@ -148,13 +146,6 @@ Json bars_json(const std::vector<Bar>& bars) {
 }
 
 }  // namespace
-
-std::string cpu_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
 
 double load_average() {
   double load = 0;

@@ -9,9 +9,6 @@
 
 namespace orthobatch::bench {
 
-/// "12th Gen …", as the system calls the processor.
-std::string cpu_name();
-
 /// Programs running or waiting for a core, on average over the last minute.
 double load_average();
 

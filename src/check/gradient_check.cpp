@@ -10,6 +10,7 @@
 #include "core/layer.h"
 #include "kernels/convert.h"
 #include "kernels/passes.h"
+#include "nn/warnings.h"
 #include "orthobatch/modules.h"
 
 namespace orthobatch {
@@ -236,10 +237,10 @@ double CheckResult::largest_exact_error() const {
 
 CheckResult check_gradient(const LayerSpec& given, const CheckOptions& o) {
   // Layers warn of null directions; here they are part of the result.
-  struct Silence : c10::WarningHandler {
-    void process(const c10::SourceLocation&, const std::string&, bool) override {}
+  struct Silence : WarningHandler {
+    void take(const std::string&) override {}
   } silence;
-  c10::Warning::WarningHandlerGuard guard(&silence);
+  const WarningGuard guard(&silence);
   const LayerSpec spec = given.with_gradient(Gradient::exact);
   const Problem p = make_problem(spec, o);
   const Gradients exact = backward(spec, p);

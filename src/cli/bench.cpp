@@ -12,7 +12,9 @@
 #include "cli/bench_tables.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
+#include "cli/restart.h"
 #include "cli/verbs.h"
+#include "core/processor.h"
 #include "core/text.h"
 #include "io/file.h"
 
@@ -138,6 +140,8 @@ int run_bench(const Arguments& a) {
   const std::vector<bench::Candidate> candidates =
       a.layers.empty() ? bench::all_candidates() : bench::parse_candidates(a.layers);
   check_place(a.json);
+  if (const std::string note = restart_note(); !note.empty())
+    fmt::print(stderr, "orthobatch: {}\n", note);
   StatusLine status;
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const bench::Session session = {
@@ -147,14 +151,14 @@ int run_bench(const Arguments& a) {
         status.show(what, done, rounds);
       }};
   fmt::print(
-      "{}, {} thread{}, {} repeats ({} of a training step) after a warm-up, everything in turn "
+      "{}, {}, {} thread{}, {} repeats ({} of a training step) after a warm-up, everything in turn "
       "within\n"
       "each; milliseconds, medians unless said otherwise. x torch: over torch's BatchNorm2d in "
       "the\n"
       "same layout. x GEMM: over 4.5 N^2 M multiply-adds at the rate of plain products in the "
       "same\n"
       "run. speed-up: of all threads over one. NxN: factorization and pullback, of both.\n\n",
-      bench::cpu_name(), session.threads, session.threads == 1 ? "" : "s", session.repeats,
+      processor_name(), to_string(blas_core()), session.threads, session.threads == 1 ? "" : "s", session.repeats,
       step_rounds_per_repeat * session.repeats);
   const double load = bench::load_average();
   if (load > busy_load)

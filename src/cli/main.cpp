@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "cli/restart.h"
 #include "cli/verbs.h"
+#include "cli/version.h"
 #include "core/text.h"
+#include "nn/warnings.h"
 #include "orthobatch/spec.h"
-#include "orthobatch/version.h"
 
 namespace {
 
@@ -38,9 +40,9 @@ std::string unexpected_argument(const CLI::App& app) {
 }
 
 /// Torch's warnings without its logger's decoration.
-class PlainWarnings : public c10::WarningHandler {
+class PlainWarnings : public orthobatch::WarningHandler {
  public:
-  void process(const c10::SourceLocation&, const std::string& message, bool) override {
+  void take(const std::string& message) override {
     fmt::print(stderr, "orthobatch: warning: {}\n", message);
   }
 };
@@ -50,7 +52,8 @@ class PlainWarnings : public c10::WarningHandler {
 int main(int argc, char** argv) {
   CLI::App app{"Batch-orthogonalization layers for LibTorch, and the paper they come from.",
                "orthobatch"};
-  app.set_version_flag("--version", "orthobatch " ORTHOBATCH_VERSION);
+  app.set_version_flag("--version", orthobatch::cli::version_text,
+                       "Versions of the program and of the libraries it computes with");
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
 
@@ -77,7 +80,8 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   }
   PlainWarnings warnings;
-  c10::Warning::WarningHandlerGuard guard(&warnings);
+  const orthobatch::WarningGuard guard(&warnings);
+  orthobatch::cli::restart_on_right_core(argv);
   try {
     return run();
   } catch (const orthobatch::SpecError& error) {

@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/table.h"
+#include "cli/restart.h"
 #include "cli/verbs.h"
 #include "core/text.h"
 #include "io/file.h"
@@ -58,6 +59,7 @@ int reproduce(Arguments a) {
   apply(a.changes, chosen);
   a.options.command = command_text(a);
   Progress progress(Progress::style_for_terminal(a.quiet));
+  if (const std::string note = restart_note(); !note.empty()) progress.line(note);
   Reproduction reproduction(chosen, all, a.options, progress, interrupted());
   const Reproduction::Outcome outcome = reproduction.run();
   progress.clear();

@@ -8,6 +8,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/memory.h"
+#include "cli/restart.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "io/file.h"
@@ -91,6 +92,7 @@ int finish(Trainer& trainer, const RunFolder& folder, Progress& progress) {
 void announce(const TrainConfig& config, const DataSet& data, const RunFolder& folder,
               Progress& progress) {
   torch::set_num_threads(config.threads);
+  if (const std::string note = restart_note(); !note.empty()) progress.line(note);
   progress.line(fmt::format("{} on {}: {} training and {} test images, seed {}, {} thread{}, in {}",
                             layers_text(config), config.data, count_text(data.train.count()),
                             count_text(data.test.count()), config.seed, config.threads,

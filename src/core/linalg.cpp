@@ -5,6 +5,8 @@
 #include <mutex>
 #include <string>
 
+#include "core/processor.h"
+
 #ifdef ORTHOBATCH_WITH_ONEDNN
 #include <dnnl.h>
 #endif
@@ -101,6 +103,16 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, double alpha, const
     const double* left = a + s * strip * (op_a == Op::none ? lda : 1);
     dgemm_(&tb, &ta, &in, &rows, &ik, &alpha, b, &ib, left, &ia, &beta, c + s * strip * ldc, &ic);
   }
+}
+
+std::string products_library() {
+#ifdef ORTHOBATCH_WITH_ONEDNN
+  const dnnl_version_t* v = dnnl_version();
+  return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
+         std::to_string(v->patch);
+#else
+  return blas_core().library;
+#endif
 }
 
 Matrix matmul(const Matrix& a, const Matrix& b) {

@@ -3,6 +3,7 @@
 // fails throws FactorizationError and the caller's state is untouched.
 
 #include <stdexcept>
+#include <string>
 
 #include "core/matrix.h"
 
@@ -23,6 +24,9 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const 
           int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
 void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, double alpha, const double* a,
           int64_t lda, const double* b, int64_t ldb, double beta, double* c, int64_t ldc);
+
+/// The library of the float products, with its version: "oneDNN 2.6.3", "OpenBLAS 0.3.21".
+std::string products_library();
 
 Matrix matmul(const Matrix& a, const Matrix& b);     // A B
 Matrix matmul_tn(const Matrix& a, const Matrix& b);  // Aᵀ B

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "core/processor.h"
 #include "orthobatch/version.h"
 
 namespace orthobatch {
@@ -34,7 +35,8 @@ nlohmann::ordered_json describe_machine() {
           {"libtorch", TORCH_VERSION},
           {"compiler", "g++ " __VERSION__},
           {"system", value_in("/etc/os-release", "PRETTY_NAME")},
-          {"processor", value_in("/proc/cpuinfo", "model name")},
+          {"processor", processor_name()},
+          {"blas", to_string(blas_core())},
           {"threads", std::thread::hardware_concurrency()},
           {"memory", fmt::format("{:.0f} GiB", bytes / (1 << 30))}};
 }

@@ -50,15 +50,15 @@ class AtenPasses : public Passes {
   }
 
   Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
-                    int64_t block) const override {
+                    int64_t block, Sums) const override {
     const at::Tensor G = rows(g).to(at::kDouble);
     const at::Tensor X = rows(x).to(at::kDouble) - column(center, x.options().dtype(at::kDouble));
     return {to_blocks(at::mm(G, X.t()), block), to_vector(G.sum(1))};
   }
 
   at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                            const BlockMatrix& Q, const Vector& center,
-                            const Vector& offset) const override {
+                            const BlockMatrix& Q, const Vector& center, const Vector& offset,
+                            Sums) const override {
     // In double: Q goes with 1/σ² and need not fit float's range.
     const at::TensorOptions type = g.options().dtype(at::kDouble);
     at::Tensor out = at::mm(dense(P, type).t(), rows(g).to(type)) + column(offset, type);

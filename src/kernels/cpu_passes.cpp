@@ -21,16 +21,20 @@ class CpuPasses : public Passes {
   }
 
   Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
-                    int64_t block) const override {
-    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::products",
-                                      [&] { return cpu_products<scalar_t>(g, x, center, block); });
+                    int64_t block, Sums sums) const override {
+    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::products", [&] {
+      return sums == Sums::in_double ? cpu_products<scalar_t, double>(g, x, center, block)
+                                     : cpu_products<scalar_t, scalar_t>(g, x, center, block);
+    });
   }
 
   at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                            const BlockMatrix& Q, const Vector& center,
-                            const Vector& offset) const override {
+                            const BlockMatrix& Q, const Vector& center, const Vector& offset,
+                            Sums sums) const override {
     return AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "orthobatch::input_gradient", [&] {
-      return cpu_input_gradient<scalar_t>(g, x, P, Q, center, offset);
+      return sums == Sums::in_double
+                 ? cpu_input_gradient<scalar_t, double>(g, x, P, Q, center, offset)
+                 : cpu_input_gradient<scalar_t, scalar_t>(g, x, P, Q, center, offset);
     });
   }
 };

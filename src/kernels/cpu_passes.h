@@ -4,7 +4,10 @@
 // tensors where no centring is asked for; what is summed over samples is summed across tiles in
 // double.
 
+#include <type_traits>
+
 #include "core/linalg.h"
+#include "kernels/loops.h"
 #include "kernels/passes.h"
 #include "kernels/tiles.h"
 
@@ -13,21 +16,35 @@ namespace orthobatch::kernels {
 template <typename T>
 Moments cpu_moments(const at::Tensor& x, int64_t block);
 
-/// S is the type of the sums: T, or double for float data.
+// S is the type of the products and their sums: T, or double for float data whose terms cancel.
+// That is rare, so plain loops convert.
+
 template <typename T, typename S>
 at::Tensor cpu_transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
                          const Vector& offset);
 
-template <typename T>
+template <typename T, typename S>
 Products cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
                       int64_t block);
 
-template <typename T>
+template <typename T, typename S>
 at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
                               const BlockMatrix& Q, const Vector& center, const Vector& offset);
 
 inline bool all_zero(const Vector& v) {
   return std::all_of(v.begin(), v.end(), [](double d) { return d == 0; });
+}
+
+/// out = (in − center) · factor over a run of values, as the loops take them.
+template <typename T, typename S>
+void center_run(const T* in, int64_t count, int64_t period, const S* center, S factor, S* out) {
+  if constexpr (std::is_same_v<T, S>) {
+    loops<T>().center(in, count, period, center, factor, out);
+  } else {
+    for (int64_t first = 0; first < count; first += period)
+      for (int64_t c = 0, width = std::min(period, count - first); c < width; ++c)
+        out[first + c] = (static_cast<S>(in[first + c]) - center[c]) * factor;
+  }
 }
 
 /// A tile in memory, as an operand of gemm: the tensor's own or a packed copy.
@@ -39,6 +56,52 @@ struct Operand {
   Operand from_channel(const Layout& layout, int64_t channel) const {
     return {data + channel * (layout.sample_major ? 1 : stride), stride};
   }
+};
+
+/// The packed copy of a tile where there is one, else the tile itself.
+template <typename T, typename S>
+Operand<const S> tile_operand(const T* data, const std::vector<S>& packed, const Layout& layout,
+                              const Tile& tile) {
+  if constexpr (std::is_same_v<T, S>)
+    if (packed.empty()) return {data + tile.offset, tile.stride};
+  return {packed.data(), packed_stride(layout, tile)};
+}
+
+/// Where a tile's result is summed: in the tensor itself, or in a packed copy of type S that is then
+/// rounded into it.
+template <typename T, typename S>
+class TileResult {
+ public:
+  TileResult(T* out, const Layout& layout, const Tiling& tiling)
+      : out_(out), layout_(layout), packed_(converts ? tiling.max_values() : 0) {}
+
+  Operand<S> operand(const Tile& tile) {
+    if constexpr (converts)
+      return {packed_.data(), packed_stride(layout_, tile)};
+    else
+      return {out_ + tile.offset, tile.stride};
+  }
+
+  /// The start of a run, by its place in the tensor and in a packed copy.
+  S* run(int64_t in_tensor, int64_t in_packed) {
+    if constexpr (converts)
+      return packed_.data() + in_packed;
+    else
+      return out_ + in_tensor;
+  }
+
+  void store(const Runs& runs, const Tile& tile) {
+    if constexpr (converts)
+      runs.for_each(tile, [&](int64_t at, int64_t packed_at, int64_t count, int64_t) {
+        std::copy_n(packed_.data() + packed_at, count, out_ + at);
+      });
+  }
+
+ private:
+  static constexpr bool converts = !std::is_same_v<T, S>;
+  T* out_;
+  Layout layout_;
+  std::vector<S> packed_;
 };
 
 /// out += op(M) in over the samples of a tile, M block-diagonal with its values in T.

@@ -1,12 +1,11 @@
 #include "kernels/cpu_passes.h"
-#include "kernels/loops.h"
 
 namespace orthobatch::kernels {
 namespace {
 
 using linalg::Op;
 
-/// So many samples may be summed in T before the sum goes to double: fewer would cost, with many
+/// So many samples may be summed in S before the sum goes to double: fewer would cost, with many
 /// channels, as much as the products.
 constexpr int64_t flush_after = 256;
 
@@ -24,34 +23,34 @@ void products_diagonal(const T* grad, const T* data, const Layout& layout, const
   runs.add_sums(product, out.B.data(0));
 }
 
-template <typename T>
+template <typename T, typename S>
 void products_dense(const T* grad, const T* data, const Layout& layout, const Vector& center,
                     const Tiling& tiling, int64_t begin, int64_t end, Products& out) {
   const Runs runs(layout);
-  const std::vector<T> mu = runs.constants<T>(center);
-  const bool centered = !all_zero(center);
+  const std::vector<S> mu = runs.constants<S>(center), none(mu.size());
+  const bool converts = !std::is_same_v<T, S>, packs = converts || !all_zero(center);
   const Op left = layout.sample_major ? Op::transpose : Op::none;
   const Op right = layout.sample_major ? Op::none : Op::transpose;
-  std::vector<T> packed(centered ? tiling.max_values() : 0), product(out.B.values().size());
+  std::vector<S> packed(packs ? tiling.max_values() : 0),
+      packed_grad(converts ? tiling.max_values() : 0), product(out.B.values().size());
   Vector sum(runs.size());
   int64_t pending = 0;  // samples summed in `product`
   for (int64_t t = begin; t < end; ++t) {
     const Tile tile = tiling[t];
     runs.for_each(tile, [&](int64_t at, int64_t to, int64_t count, int64_t c) {
       loops<T>().sum(grad + at, count, runs.period(), &sum[c]);
-      if (centered) loops<T>().center(data + at, count, runs.period(), &mu[c], T(1), &packed[to]);
+      if (packs) center_run(data + at, count, runs.period(), &mu[c], S(1), &packed[to]);
+      if (converts) center_run(grad + at, count, runs.period(), &none[c], S(1), &packed_grad[to]);
     });
-    const Operand<const T> g = {grad + tile.offset, tile.stride};
-    const Operand<const T> x = centered
-                                   ? Operand<const T>{packed.data(), packed_stride(layout, tile)}
-                                   : Operand<const T>{data + tile.offset, tile.stride};
+    const Operand<const S> g = tile_operand(grad, packed_grad, layout, tile),
+                           x = tile_operand(data, packed, layout, tile);
     for (int64_t b = 0; b < out.B.count(); ++b) {
       const int64_t width = out.B.width(b);
-      const Operand<const T> from = g.from_channel(layout, out.B.offset(b));
-      const Operand<const T> with = x.from_channel(layout, out.B.offset(b));
-      T* target = product.data() + (out.B.data(b) - out.B.data(0));
-      linalg::gemm(left, right, width, width, tile.samples, T(1), from.data, from.stride, with.data,
-                   with.stride, pending == 0 ? T(0) : T(1), target, width);
+      const Operand<const S> from = g.from_channel(layout, out.B.offset(b));
+      const Operand<const S> with = x.from_channel(layout, out.B.offset(b));
+      S* target = product.data() + (out.B.data(b) - out.B.data(0));
+      linalg::gemm(left, right, width, width, tile.samples, S(1), from.data, from.stride, with.data,
+                   with.stride, pending == 0 ? S(0) : S(1), target, width);
     }
     pending += tile.samples;
     if (pending < flush_after && t + 1 < end) continue;
@@ -63,7 +62,7 @@ void products_dense(const T* grad, const T* data, const Layout& layout, const Ve
 
 }  // namespace
 
-template <typename T>
+template <typename T, typename S>
 Products cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
                       int64_t block) {
   const Layout layout = layout_of(x);
@@ -72,10 +71,10 @@ Products cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& ce
   std::vector<Products> parts(tiling.ranges(), {BlockMatrix(n, block), Vector(n)});
   tiling.for_ranges([&](int64_t r, int64_t begin, int64_t end) {
     const T *grad = g.data_ptr<T>(), *data = x.data_ptr<T>();
-    if (block == 1)
+    if (block == 1)  // its sums are in double whatever the data
       products_diagonal(grad, data, layout, center, tiling, begin, end, parts[r]);
     else
-      products_dense(grad, data, layout, center, tiling, begin, end, parts[r]);
+      products_dense<T, S>(grad, data, layout, center, tiling, begin, end, parts[r]);
   });
   for (size_t r = 1; r < parts.size(); ++r) {
     parts[0].B += parts[r].B;
@@ -84,8 +83,11 @@ Products cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& ce
   return std::move(parts[0]);
 }
 
-template Products cpu_products<float>(const at::Tensor&, const at::Tensor&, const Vector&, int64_t);
-template Products cpu_products<double>(const at::Tensor&, const at::Tensor&, const Vector&,
-                                       int64_t);
+template Products cpu_products<float, float>(const at::Tensor&, const at::Tensor&, const Vector&,
+                                             int64_t);
+template Products cpu_products<float, double>(const at::Tensor&, const at::Tensor&, const Vector&,
+                                              int64_t);
+template Products cpu_products<double, double>(const at::Tensor&, const at::Tensor&, const Vector&,
+                                               int64_t);
 
 }  // namespace orthobatch::kernels

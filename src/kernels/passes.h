@@ -32,7 +32,7 @@ at::Tensor same_layout(const at::Tensor& g, const at::Tensor& x);
 /// The mean rounded to what the tensor's type holds, so that X − center is exact where it matters.
 Vector center_of(const Vector& mean, at::ScalarType type);
 
-/// The type in which a product with float data is summed.
+/// The type in which the products with float data are summed; of double data it is double.
 enum class Sums { in_type, in_double };
 
 class Passes {
@@ -42,18 +42,18 @@ class Passes {
   /// Forward 1: mean and covariance, the latter in blocks of `block` channels.
   virtual Moments moments(const at::Tensor& x, int64_t block) const = 0;
 
-  /// Forward 2: Z = P (X − center) + offset; `sums` says in what type a float product is summed.
+  /// Forward 2: Z = P (X − center) + offset.
   virtual at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
                                const Vector& offset, Sums sums) const = 0;
 
   /// Backward 1: B and G1.
   virtual Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
-                            int64_t block) const = 0;
+                            int64_t block, Sums sums) const = 0;
 
   /// Backward 2: ∇X = Pᵀ G + Q (X − center) + offset; an empty Q leaves its term out.
   virtual at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
                                     const BlockMatrix& Q, const Vector& center,
-                                    const Vector& offset) const = 0;
+                                    const Vector& offset, Sums sums) const = 0;
 };
 
 /// Threaded kernels for CPU tensors.

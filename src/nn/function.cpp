@@ -26,6 +26,7 @@ constexpr double largest_float_mean = 64;
 struct SavedCall : torch::CustomClassHolder {
   LayerCall call;
   Vector center;
+  kernels::Sums sums;
 };
 
 torch::Tensor like(const Vector& v, const torch::Tensor& parameter) {
@@ -79,7 +80,8 @@ torch::Tensor input_gradient(const SavedCall& saved, const torch::Tensor& g, con
     const Vector PtG = multiply_transposed(fold.P, products.sum), Qmu = multiply(dsigma, rest);
     for (size_t c = 0; c < offset.size(); ++c) offset[c] = -PtG[c] / samples - Qmu[c];
   }
-  return kernels::passes_for(g).input_gradient(g, x, fold.P, dsigma, saved.center, offset);
+  return kernels::passes_for(g).input_gradient(g, x, fold.P, dsigma, saved.center, offset,
+                                               saved.sums);
 }
 
 /// A second derivative would silently leave out the statistics: say so when it is asked for.
@@ -101,11 +103,10 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     saved->call = std::move(call);
     saved->center = center_for(*saved->call.fold, x.scalar_type());
     const Fold& fold = *saved->call.fold;
-    const kernels::Sums sums = fold.amplification > largest_float_amplification
-                                   ? kernels::Sums::in_double
-                                   : kernels::Sums::in_type;
+    saved->sums = fold.amplification > largest_float_amplification ? kernels::Sums::in_double
+                                                                   : kernels::Sums::in_type;
     const torch::Tensor z = kernels::passes_for(x).transform(
-        x, fold.P, saved->center, forward_offset(saved->call, saved->center), sums);
+        x, fold.P, saved->center, forward_offset(saved->call, saved->center), saved->sums);
     ctx->save_for_backward({x, weight, bias, skew});
     ctx->saved_data["call"] = c10::IValue::make_capsule(saved);
     return z;
@@ -127,7 +128,8 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     kernels::Products products;
     LayerGradients gradients;
     if (any_parameter || needs_sigma) {
-      products = kernels::passes_for(x).products(g, x, saved.center, call.algebra->product_block());
+      products = kernels::passes_for(x).products(g, x, saved.center, call.algebra->product_block(),
+                                                  saved.sums);
       recenter(products, call.fold->mean, saved.center);
       gradients = call.algebra->pullback(*call.fold, call.parameters, products.B, needs_sigma);
     }

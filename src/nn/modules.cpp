@@ -9,6 +9,7 @@
 
 #include "core/cayley.h"
 #include "core/linalg.h"
+#include "core/processor.h"
 #include "core/registry.h"
 #include "core/text.h"
 #include "kernels/convert.h"
@@ -43,6 +44,19 @@ BlockMatrix to_blocks(const torch::Tensor& t, int64_t block) {
                                  block);
 }
 
+/// N×N work at a quarter of its speed is not an error, but nobody would find out. Said once.
+void warn_of_slow_blas() {
+  static const bool said = [] {
+    const BlasCore core = blas_core();
+    if (!core.better.empty())
+      TORCH_WARN("orthobatch: ", core.library, " takes this processor for a ", core.name,
+                 " and is slow; set OPENBLAS_CORETYPE=", core.better,
+                 " in the environment before the program starts");
+    return true;
+  }();
+  static_cast<void>(said);
+}
+
 /// Statistics of more channels would take tens of gigabytes and days to factor.
 constexpr int64_t max_channels = 1 << 16;
 
@@ -66,6 +80,7 @@ BatchOrthoLayer::BatchOrthoLayer(const BatchOrthoOptions& options_, const char* 
               type_, ": ", options.spec().method(),
               " has its scale inside the transform; expected RunningAverage::covariance");
   algebra_ = std::make_shared<const LayerAlgebra>(options.spec(), options.channels());
+  if (!is_per_channel()) warn_of_slow_blas();
 }
 
 bool BatchOrthoLayer::is_per_channel() const {

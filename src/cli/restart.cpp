@@ -1,0 +1,46 @@
+#include "cli/restart.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/processor.h"
+
+namespace orthobatch::cli {
+namespace {
+
+// Tells the program that starts what the one before it was taken for.
+constexpr const char* taken_for = "ORTHOBATCH_TAKEN_FOR";
+
+}  // namespace
+
+void restart_on_right_core(char** argv) {
+  const BlasCore core = blas_core();
+  if (core.better.empty()) return;
+  ::setenv("OPENBLAS_CORETYPE", core.better.c_str(), 1);
+  ::setenv(taken_for, core.name.c_str(), 1);
+  std::fflush(nullptr);
+  ::execv("/proc/self/exe", argv);
+  const int error = errno;
+  ::unsetenv(taken_for);
+  fmt::print(stderr,
+             "orthobatch: warning: {} takes this processor for a {} and is slow; expected to start "
+             "anew with OPENBLAS_CORETYPE={}, which failed: {}. Set it by hand.\n",
+             core.library, core.name, core.better, std::strerror(error));
+}
+
+std::string restart_note() {
+  const char* was = std::getenv(taken_for);
+  if (!was) return "";
+  const BlasCore core = blas_core();
+  const std::string note = fmt::format(
+      "{} takes this processor for a {}: running as {} in its place (OPENBLAS_CORETYPE)",
+      core.library, was, core.name);
+  ::unsetenv(taken_for);
+  return note;
+}
+
+}  // namespace orthobatch::cli

@@ -1,0 +1,1 @@
+// Nothing: the target of the precompiled header that every user of torch here shares.
