@@ -84,9 +84,9 @@ TEST(Experiments, RowsInheritAndOverride) {
   EXPECT_EQ(small.schedule.batch, 32);
   EXPECT_EQ(small.schedule.learning_rate, 0.5);
   EXPECT_EQ(small.refresh_images, 0);
-  ASSERT_EQ(small.blocks.size(), 2u);
-  EXPECT_EQ(small.blocks[0].layer, to_string(parse("ZCA(1e-5)")));
-  EXPECT_EQ(small.blocks[1].layer, "BN");
+  ASSERT_EQ(small.net.blocks.size(), 2u);
+  EXPECT_EQ(small.net.blocks[0].layer, to_string(parse("ZCA(1e-5)")));
+  EXPECT_EQ(small.net.blocks[1].layer, "BN");
 }
 
 TEST(Experiments, WhatIsWrittenReadsBack) {

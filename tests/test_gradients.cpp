@@ -41,7 +41,8 @@ bool may_lack_gradient(const LayerSpec& spec, const Case& c) {
   const std::string name = c.name, method = spec.method();
   const bool singular = name == "duplicated" || name == "few_samples";
   if (name == "distinct") return false;
-  if (method == "PLDLP") return name == "equal" || singular;  // ties of pivots
+  // Ties of pivots; rows that a zero pivot leaves open.
+  if (method == "PLDLP") return singular || (name == "equal" && spec.value("complete") != 0);
   if (method == "PCA") return true;                           // 1/(λi−λj)
   if (method == "ZCA_spectral" && !spec.has_rotation()) return true;
   if (method == "ZCAE" || method == "ZCAM" || method == "ZCAM_corr")
@@ -121,7 +122,7 @@ TEST(Check, Judges) {
 }
 
 TEST(Check, NamesPointsWithoutGradient) {
-  const CheckResult tie = run("PLDLP(1e-5)", cases[3], 1);
+  const CheckResult tie = run("PLDLP(1e-5,complete)", cases[3], 1);
   EXPECT_EQ(tie.rows[0].verdict, Verdict::no_gradient);
   EXPECT_EQ(tie.why_no_gradient.at(0), "two channels tie for a pivot");
   const CheckResult rank = run("ZCA(0,inf)", cases[4], 1);

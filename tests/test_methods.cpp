@@ -1,6 +1,8 @@
 // The methods as maps from Σ to T: whiteness, null directions, known answers; and the rotation.
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "check/gradient_check.h"
 #include "core/cayley.h"
@@ -41,7 +43,7 @@ Vector ones(int64_t n) { return Vector(n, 1.0); }
 TEST(Whiteness, MethodsWithoutEpsilonWhitenExactly) {
   for (const char* text :
        {"ZCA(0,inf)", "ZCA_corr(0,inf)", "LDL(0)", "LDL_corr(0)", "PLDLP(0)", "PLDLP(0,unpermute)",
-        "PCA(0,inf)", "ZCA_spectral(0,inf)", "IterNorm(0,30)"})
+        "PLDLP(0,complete)", "PCA(0,inf)", "ZCA_spectral(0,inf)", "IterNorm(0,30)"})
     for (const char* rotation : {"", "->W", "->W->Gamma"})
       for (uint64_t seed = 1; seed <= 5; ++seed) {
         BatchOrtho2d layer(BatchOrthoOptions(12, std::string(text) + rotation).affine(false));
@@ -161,6 +163,84 @@ TEST(Ldl, PaperGradientIsAlgorithm2AsPrintedAndIsOff) {
     sum += std::sqrt(off / size);
   }
   EXPECT_NEAR(sum / 20, 0.6, 0.25) << "mean relative error of the printed gradient of Σ";
+}
+
+extern "C" void dsytrf_(const char* uplo, const int* n, double* a, const int* lda, int* ipiv,
+                        double* work, const int* lwork, int* info);
+
+/// Covariance of channels whose deviations range over two decades: small ones that follow a large one
+/// are what Bunch and Kaufman's rule exchanges.
+Matrix uneven_covariance(int64_t n, uint64_t seed) {
+  const Matrix r = random_matrix(n, 1000 + seed);
+  Vector scale;
+  for (int64_t k = 0; k < n; ++k) scale.push_back(std::pow(10.0, -std::abs(r(k, 0))));
+  return scale_rows(scale, scale_cols(covariance_matrix(n, seed), scale));
+}
+
+TEST(Pldlp, PivotsAsLapacksDsytrf) {
+  constexpr int n = 8;
+  int compared = 0;
+  int64_t exchanges = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const Matrix sigma = uneven_covariance(n, seed);
+    Matrix packed = sigma;  // symmetric: rows may be taken for columns
+    int pivots[n], info = 0;
+    const int size = n, work_size = 64 * n;
+    Vector work(work_size);
+    dsytrf_("L", &size, packed.data(), &size, pivots, work.data(), &work_size, &info);
+    ASSERT_EQ(info, 0);
+    if (*std::min_element(pivots, pivots + n) < 0) continue;  // a 2×2 block: ours has none
+    std::vector<int64_t> order(n);
+    std::iota(order.begin(), order.end(), 0);
+    for (int k = 0; k < n; ++k) std::swap(order[k], order[pivots[k] - 1]);
+    const LdlDecomposition f = ldl(sigma, Pivoting::bunch_kaufman, 0.0);
+    EXPECT_EQ(f.order, order) << "seed " << seed;
+    for (int k = 0; k < n; ++k) EXPECT_NEAR(f.d[k] / packed(k, k), 1, 1e-9);
+    ++compared;
+    exchanges += f.exchanges;
+  }
+  EXPECT_GT(compared, 100);
+  EXPECT_GT(exchanges, 20);
+}
+
+TEST(Pldlp, LeavesChannelsOfOneSizeInTheirPlaces) {
+  for (uint64_t seed = 1; seed <= 50; ++seed)
+    EXPECT_EQ(ldl(covariance_matrix(8, seed), Pivoting::bunch_kaufman, 0.0).exchanges, 0);
+}
+
+TEST(Pldlp, HasItsGradientAcrossAnExchange) {
+  int exchanged = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed)
+    for (const char* spec : {"PLDLP(1e-4)", "PLDLP(1e-4,unpermute)"}) {
+      const Matrix sigma = uneven_covariance(6, seed), G = random_matrix(6, 50 + seed);
+      const auto method = make_method(spec);
+      const auto f = method->factor(sigma, ones(6));
+      if (f->exchanges == 0) continue;
+      ++exchanged;
+      const Matrix direction = scale_rows(diag(sigma), sym(random_matrix(6, 90 + seed)));
+      const Matrix D = sym(direction);
+      const auto value = [&](double h) {
+        const Matrix T = method->factor(sigma + h * D, ones(6))->T;
+        return std::inner_product(T.data(), T.data() + 36, G.data(), 0.0);
+      };
+      const double h = 1e-5, slope = (8 * (value(h) - value(-h)) - value(2 * h) + value(-2 * h)) / (12 * h);
+      const Matrix dsigma = sym(f->pullback(G));
+      const double exact = std::inner_product(D.data(), D.data() + 36, dsigma.data(), 0.0);
+      EXPECT_NEAR(exact / slope, 1, 1e-6) << spec << ", seed " << seed;
+    }
+  EXPECT_GT(exchanged, 5);
+}
+
+TEST(Pldlp, NamesAPivotAtTheThresholdOfAnExchange) {
+  const double alpha = (1 + std::sqrt(17.0)) / 8, l = 0.3;
+  Matrix sigma = Matrix::identity(2);
+  sigma(0, 1) = sigma(1, 0) = l;
+  sigma(0, 0) = alpha * l;
+  const auto kinks = [&] { return make_method("PLDLP(1e-5)")->factor(sigma, ones(2))->kinks(); };
+  ASSERT_EQ(kinks().size(), 1u);
+  EXPECT_NE(kinks()[0].find("threshold of an exchange"), std::string::npos);
+  sigma(0, 0) = 1.01 * alpha * l;
+  EXPECT_TRUE(kinks().empty());
 }
 
 TEST(Pldlp, PivotsLargestFirstWithBoundedL) {

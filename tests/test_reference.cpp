@@ -1,6 +1,9 @@
 // A second implementation of every layer, composed of torch operations with autograd: what one
 // would write by hand. It is right where eigenvalues are well separated.
 
+#include <cmath>
+#include <numeric>
+
 #include "check/gradient_check.h"
 #include "support.h"
 
@@ -41,15 +44,28 @@ Tensor cholesky_transform(const Tensor& sigma, double eps) {
   return torch::linalg_inv(C);
 }
 
-Tensor pivoted_transform(const Tensor& sigma, double eps, bool unpermute) {
-  // Greedy pivots on a plain copy, then an ordinary Cholesky in that order.
+/// The place in `left` of the next pivot: of the largest diagonal, or by Bunch and Kaufman's rule.
+int64_t next_pivot(const Tensor& schur, const std::vector<int64_t>& left, bool complete) {
+  const Tensor rest = torch::tensor(left);
+  const Tensor a = schur.index_select(0, rest).index_select(1, rest);
+  if (complete) return a.diagonal().argmax().item<int64_t>();
+  const Tensor off = (a - a.diagonal().diag()).abs();
+  const double alpha = (1 + std::sqrt(17.0)) / 8, l = off.select(1, 0).max().item<double>();
+  const int64_t r = off.select(1, 0).argmax().item<int64_t>();
+  const double pivot = a[0][0].item<double>(), s = off.select(1, r).max().item<double>();
+  return pivot >= alpha * l || pivot * s >= alpha * l * l ? 0 : r;
+}
+
+Tensor pivoted_transform(const Tensor& sigma, double eps, bool unpermute, bool complete) {
+  // Pivots on a plain copy, then an ordinary Cholesky in that order.
   Tensor schur = sigma.detach().clone();
-  std::vector<int64_t> order;
-  for (int64_t k = 0; k < sigma.size(0); ++k) {
-    Tensor d = schur.diagonal().clone();
-    for (int64_t taken : order) d[taken] = -1;
-    const int64_t best = d.argmax().item<int64_t>();
+  std::vector<int64_t> order, left(sigma.size(0));
+  std::iota(left.begin(), left.end(), 0);
+  while (!left.empty()) {
+    std::swap(left[0], left[next_pivot(schur, left, complete)]);
+    const int64_t best = left[0];
     order.push_back(best);
+    left.erase(left.begin());
     schur = schur - torch::outer(schur.select(1, best), schur.select(0, best)) / schur[best][best];
   }
   const Tensor P = identity(sigma).index_select(0, torch::tensor(order));
@@ -73,7 +89,8 @@ Tensor transform(const Tensor& sigma, const LayerSpec& spec, const Tensor& gamma
   if (m == "BN") return (sigma.diagonal() + spec.value("eps")).rsqrt().diag();
   if (m == "LDL") return cholesky_transform(sigma, spec.value("eps"));
   if (m == "PLDLP")
-    return pivoted_transform(sigma, spec.value("eps"), spec.value("unpermute") != 0);
+    return pivoted_transform(sigma, spec.value("eps"), spec.value("unpermute") != 0,
+                             spec.value("complete") != 0);
   if (m == "IterNorm")
     return newton_schulz(sigma, spec.value("eps"), static_cast<int64_t>(spec.value("T")));
   return eigen_transform(sigma, spec, gamma);

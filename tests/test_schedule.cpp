@@ -15,6 +15,22 @@ ScheduleRules rules_of(const std::string& data) {
   return rules;
 }
 
+TEST(Config, OfVersion0_1MeansWhatItMeant) {
+  const auto read = [](const char* text) {
+    return config_from_json(parse_json(text, "my.json"), "my.json");
+  };
+  const char* old = R"json({"version": "0.1.0", "data": "mnist", "layer": "PLDLP(1e-5)"})json";
+  const TrainConfig before = read(old);
+  EXPECT_EQ(before.net.head, Head::average);
+  EXPECT_EQ(before.net.padding, Padding::same);
+  EXPECT_EQ(before.net.blocks[0].layer, "PLDLP(1e-5,complete)");
+  const TrainConfig now = read(R"json({"data": "mnist", "layer": "PLDLP(1e-5)", "head": "max"})json");
+  EXPECT_EQ(now.net.head, Head::max);
+  EXPECT_EQ(now.net.padding, Padding::valid);
+  EXPECT_EQ(now.net.blocks[0].layer, "PLDLP(1e-5)");
+  EXPECT_THROW(read(R"({"head": "flatt"})"), std::invalid_argument);
+}
+
 TEST(Schedule, MnistColumn) {
   Schedule s(rules_of("mnist"));
   EXPECT_EQ(s.now().batch, 256);
@@ -127,7 +143,7 @@ std::string complaint(const char* text) {
 TEST(Config, RoundTrip) {
   TrainConfig config = paper_config("svhn", "ZCA(1e-5,1e12)");
   config.threads = 2;
-  config.blocks[1].layer = "BN->W";
+  config.net.blocks[1].layer = "BN->W";
   config.schedule.slow_improvement = 0.123;
   config.seed = 12345678901234;
   check_config(config);
@@ -141,7 +157,7 @@ TEST(Config, NetsOfThePaper) {
   const int64_t expected[2][3][3] = {{{3, 1, 16}, {4, 2, 64}, {3, 1, 128}},
                                      {{3, 1, 32}, {4, 2, 64}, {3, 1, 128}}};
   for (int i = 0; i < 3; ++i) {
-    const BlockConfig m = mnist.blocks[i], s = svhn.blocks[i];
+    const BlockConfig m = mnist.net.blocks[i], s = svhn.net.blocks[i];
     EXPECT_EQ((std::vector<int64_t>{m.fov, m.stride, m.channels}),
               std::vector<int64_t>(expected[0][i], expected[0][i] + 3));
     EXPECT_EQ((std::vector<int64_t>{s.fov, s.stride, s.channels}),

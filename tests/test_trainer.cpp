@@ -28,7 +28,7 @@ const DataSet& small_data() {
 
 TrainConfig small_config(const std::string& layer = "ZCA(1e-5,1e12)") {
   TrainConfig config = paper_config("synthetic", layer);
-  config.blocks = {{3, 1, 6, layer}, {4, 2, 8, layer}};
+  config.net.blocks = {{3, 1, 6, layer}, {4, 2, 8, layer}};
   config.schedule.batch = 64;
   config.schedule.max_batch = 128;
   config.schedule.slow_improvement = 0.5;  // so that decisions are taken
@@ -52,7 +52,7 @@ std::vector<nlohmann::json> metrics_of(const std::string& run) {
 }
 
 std::vector<torch::Tensor> weights_of(const std::string& checkpoint, const TrainConfig& config) {
-  DigitNet net(1, config.blocks);
+  DigitNet net(ImageShape{28, 28, 1}, config.net);
   load_checkpoint(checkpoint, net, nullptr);
   std::vector<torch::Tensor> out = net->parameters();
   for (const torch::Tensor& t : net->buffers()) out.push_back(t);
@@ -152,7 +152,7 @@ TEST(Trainer, RefusesDamagedAndForeignCheckpoints) {
     write_file(bad, bytes.data(), bytes.size());
     try {
       read_checkpoint_header(bad);
-      DigitNet net(1, config.blocks);
+      DigitNet net(ImageShape{28, 28, 1}, config.net);
       load_checkpoint(bad, net, nullptr);
     } catch (const FileError& error) {
       return error.what();
@@ -178,8 +178,8 @@ TEST(Trainer, RefusesDamagedAndForeignCheckpoints) {
   torch::save(torch::ones({3}), bad);
   EXPECT_THROW(read_checkpoint_header(bad), FileError);
   TrainConfig wider = config;
-  wider.blocks[1].channels = 9;
-  DigitNet other(1, wider.blocks);
+  wider.net.blocks[1].channels = 9;
+  DigitNet other(ImageShape{28, 28, 1}, wider.net);
   EXPECT_THROW(load_checkpoint(folder.path("a/last.pt"), other, nullptr), FileError);
 }
 
@@ -277,14 +277,14 @@ TEST(Pictures, ZcaTakesTheCorrelationsAndBnLeavesThem) {
     Session session(path, config);
     session.trainer.begin();
     session.trainer.run();
-    DigitNet net(1, config.blocks);
+    DigitNet net(ImageShape{28, 28, 1}, config.net);
     load_checkpoint(path + "/best.pt", net, nullptr);
     const auto pictures = net_pictures(net, small_data(), config, 1);
     for (const auto& block : pictures.at("layers")) {
       const auto n = block.at("channels").get<int64_t>();
       const double before = mean_correlation(block.at("before"), n);
       const double after = mean_correlation(block.at("after"), n);
-      if (config.blocks[0].layer == "BN")
+      if (config.net.blocks[0].layer == "BN")
         EXPECT_NEAR(after, before, 0.01);  // a byte's step
       else
         EXPECT_LT(after, 0.5 * before);
@@ -296,22 +296,65 @@ TEST(Pictures, ZcaTakesTheCorrelationsAndBnLeavesThem) {
 
 TEST(Net, HasThePapersShapes) {
   const TrainConfig config = paper_config("svhn", "ZCA(1e-5,1e12)");
-  DigitNet net(3, config.blocks);
+  DigitNet net(ImageShape{32, 32, 3}, config.net);
   const auto x = torch::randn({4, 3, 32, 32});
   EXPECT_EQ(net(x).sizes(), (std::vector<int64_t>{4, 10}));
-  const auto one = net->blocks[0](x);
-  EXPECT_EQ(one.sizes(), (std::vector<int64_t>{4, 32, 32, 32}));
-  EXPECT_EQ(net->blocks[1](one).sizes(), (std::vector<int64_t>{4, 64, 16, 16}));
-  initialize(net, x);
+  const auto one = net->blocks[0](x), two = net->blocks[1](one);
+  EXPECT_EQ(one.sizes(), (std::vector<int64_t>{4, 32, 30, 30}));
+  EXPECT_EQ(two.sizes(), (std::vector<int64_t>{4, 64, 14, 14}));
+  EXPECT_EQ(net->blocks[2](two).sizes(), (std::vector<int64_t>{4, 128, 12, 12}));
+  EXPECT_EQ(net->fc->weight.sizes(), (std::vector<int64_t>{10, 128 * 12 * 12}));
+  initialize(net, x, config.net.initial_deviation);
   const double deviation = net->blocks[2]->conv->weight.std().item<double>();
   EXPECT_NEAR(deviation, std::sqrt(2.0 / (64 * 9)), 0.002);
   EXPECT_NEAR(net(x).var(0, false).mean().sqrt().item<double>(), 0.5, 1e-4);
   EXPECT_EQ(net->blocks[0]->norm->num_batches_tracked.item<int64_t>(), 1);
 }
 
+TEST(Net, ReadsItsLastMapAsTheHeadSays) {
+  TrainConfig config = small_config("BN");
+  config.net.padding = Padding::same;
+  const auto x = torch::randn({4, 1, 28, 28});
+  const auto logits = [&](Head head, const torch::Tensor& weight) {
+    config.net.head = head;
+    torch::manual_seed(5);
+    DigitNet net(ImageShape{28, 28, 1}, config.net);
+    const torch::NoGradGuard no_grad;
+    net->fc->weight.copy_(weight);
+    net->fc->bias.zero_();
+    return net(x);
+  };
+  const int64_t places = 14 * 14;
+  const auto one = torch::ones({10, 8});
+  const auto average = logits(Head::average, one);
+  // With equal weights a flat head sums over the places, here over their square root.
+  EXPECT_LT((logits(Head::flat, torch::ones({10, 8 * places})) -
+             average * std::sqrt(static_cast<double>(places)))
+                .abs()
+                .max()
+                .item<double>(),
+            1e-3);
+  EXPECT_GT((logits(Head::max, one) - average).min().item<double>(), 0);
+}
+
+TEST(Net, RefusesAFieldOfViewThatDoesNotFitItsMap) {
+  TrainConfig config = small_config("BN");
+  config.net.blocks = {{3, 1, 6, "BN"}, {27, 1, 8, "BN"}};
+  try {
+    DigitNet net(ImageShape{28, 28, 1}, config.net);
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(),
+                 "config: blocks[1]: fov: expected at most 26, as its map has 26×26 places (padding "
+                 "valid), found 27");
+  }
+  config.net.padding = Padding::same;
+  EXPECT_EQ(map_sizes(config.net, 28, 20).back(), (std::pair<int64_t, int64_t>{28, 20}));
+}
+
 TEST(Net, RefreshedStatisticsAreThoseOfTheData) {
   const TrainConfig config = small_config("ZCA(0,inf)");
-  DigitNet net(1, config.blocks);
+  DigitNet net(ImageShape{28, 28, 1}, config.net);
   torch::manual_seed(3);
   const auto x = torch::randn({64, 1, 28, 28});
   for (int i = 0; i < 3; ++i) net(torch::randn({8, 1, 28, 28}) * 5);  // other statistics

@@ -61,17 +61,18 @@ TEST_P(Training, LossFallsAndStaysFinite) {
   EXPECT_LT(o.last, 0.6 * o.first) << o.first << " to " << o.last;
 }
 
-// PCA's axes turn from batch to batch and the paper saw its nets stall; LDL's printed gradient is no
-// direction of descent (docs/errata.md): these need only stay finite.
+// PCA's axes turn and PLDLP's channels, pivoted completely, change places from batch to batch: nets
+// stall; LDL's printed gradient is no direction of descent (docs/errata.md): these need only stay
+// finite.
 TEST(TrainingWithoutAPromise, StaysFinite) {
-  for (const char* spec : {"PCA(1e-5)", "PCA(0,inf)", "LDL(1e-5,gradient=paper)"})
+  for (const char* spec : {"PCA(1e-5)", "PCA(0,inf)", "LDL(1e-5,gradient=paper)", "PLDLP(1e-5,complete)"})
     EXPECT_TRUE(train(spec, 1, 300, 8, 32).finite) << spec;
 }
 
 std::vector<std::string> learning_specs() {
   std::vector<std::string> out;
   for (const std::string& s : test::all_specs())
-    if (s.rfind("PCA", 0) != 0) out.push_back(s);
+    if (s.rfind("PCA", 0) != 0 && s.find("complete") == std::string::npos) out.push_back(s);
   for (const char* s : {"ZCAE(1e-5,gradient=paper)", "BN(gradient=paper)->W->Gamma"})
     out.push_back(s);
   return out;

@@ -37,6 +37,7 @@ struct LayerSummary {
   double effective_rank = 0;    ///< Shannon
   int64_t floored = 0;
   int64_t null = 0;
+  int64_t exchanges = 0;
 };
 
 /// Every BatchOrtho layer of a net, in the order of the net.

@@ -30,6 +30,7 @@ struct BatchReport {
   torch::Tensor covariance;  ///< Σ as conditioned by the method, double, C×C (C for BN)
   int64_t floored = 0;       ///< eigenvalues or pivots raised to the floor
   int64_t null = 0;          ///< directions without variance, 0 in T
+  int64_t exchanges = 0;     ///< pivots that were not the next channel; PLDLP alone
 };
 
 /// What BatchOrtho1d/2d/3d share, whatever their rank; reached through dynamic_cast in a walk over

@@ -32,32 +32,34 @@ struct Contestant {
   std::unique_ptr<torch::optim::SGD> optimizer;
 };
 
-/// DigitNet of torch's modules alone; ReLU in place and weights channels last, as in ours.
-Contestant torch_contestant(int64_t in_channels, const TrainConfig& config) {
+/// DigitNet with a flat head, of torch's modules alone; ReLU in place and weights channels last, as in
+/// ours.
+Contestant torch_contestant(const ImageShape& image, const TrainConfig& config) {
   torch::nn::Sequential blocks;
-  int64_t channels = in_channels;
-  for (const BlockConfig& block : config.blocks) {
+  int64_t channels = image.channels;
+  for (const BlockConfig& block : config.net.blocks) {
     torch::nn::Conv2d conv(torch::nn::Conv2dOptions(channels, block.channels, block.fov)
                                .stride(block.stride)
-                               .padding((block.fov - 1) / 2));
+                               .padding(padding_of(config.net, block)));
     conv->weight.set_data(conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
     blocks->push_back(conv);
     blocks->push_back(torch::nn::ReLU(torch::nn::ReLUOptions(/*inplace=*/true)));
     blocks->push_back(torch::nn::BatchNorm2d(block.channels));
     channels = block.channels;
   }
-  torch::nn::Linear fc(channels, digit_classes);
+  const auto [height, width] = map_sizes(config.net, image.height, image.width).back();
+  torch::nn::Linear fc(channels * height * width, digit_classes);
   std::vector<torch::Tensor> parameters = blocks->parameters();
   for (const torch::Tensor& p : fc->parameters()) parameters.push_back(p);
   const auto forward = [blocks, fc](const torch::Tensor& x) mutable {
-    return fc(blocks->forward(x).mean({2, 3}));
+    return fc(blocks->forward(x).flatten(1));
   };
   return {torch_net, forward, parameters, config.schedule};
 }
 
 Contestant our_contestant(const char* name, const torch::Tensor& x, const TrainConfig& config) {
-  DigitNet net(x.size(1), config.blocks);
-  initialize(net, x);
+  DigitNet net(ImageShape{x.size(2), x.size(3), x.size(1)}, config.net);
+  initialize(net, x, config.net.initial_deviation);
   return {name, [net](const torch::Tensor& input) mutable { return net(input); }, net->parameters(),
           config.schedule};
 }
@@ -74,7 +76,7 @@ StepResult measure_step(const std::string& data, int64_t batch, const Session& s
   const torch::Tensor y = torch::randint(digit_classes, {batch}, generator, torch::kLong);
 
   std::vector<Contestant> contestants;
-  contestants.push_back(torch_contestant(channels, paper_config(data, "BN")));
+  contestants.push_back(torch_contestant({side, side, channels}, paper_config(data, "BN")));
   contestants.push_back(our_contestant(bn_net, x, paper_config(data, "BN")));
   contestants.push_back(our_contestant(zca_net, x, paper_config(data, "ZCA(1e-5,1e12)")));
 

@@ -71,7 +71,7 @@ int evaluate_checkpoint(const Arguments& a) {
   found.at("deviation").get_to(scale.deviation);
 
   torch::set_num_threads(a.threads);
-  DigitNet net(test.channels, config.blocks);
+  DigitNet net(test.shape(), config.net);
   load_checkpoint(path, net, nullptr);
   const auto result = evaluate(net, test, scale, interrupted());
   if (!result) return 130;

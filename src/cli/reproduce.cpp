@@ -36,6 +36,8 @@ std::string command_text(const Arguments& a) {
   add("--epochs", a.changes.epochs);
   add("--seeds", a.changes.seeds);
   add("--subset", a.changes.subset);
+  if (!a.changes.head.empty()) text += " --head " + a.changes.head;
+  if (!a.changes.padding.empty()) text += " --padding " + a.changes.padding;
   for (const std::string& pattern : a.changes.rows) text += fmt::format(" --rows '{}'", pattern);
   if (a.options.threads > 0) text += fmt::format(" --threads {}", a.options.threads);
   return text + " --out DIR";
@@ -99,6 +101,10 @@ void add_reproduce(CLI::App& app, Run& run) {
       ->allow_extra_args(false);
   verb->add_option("--subset", a->changes.subset, "Only the first so many training images")
       ->check(CLI::Range(2, 100000000));
+  verb->add_option("--head", a->changes.head,
+                   "flat, average or max, in place of the experiment's own");
+  verb->add_option("--padding", a->changes.padding,
+                   "valid or same, in place of the experiment's own");
   verb->add_option("--threads", a->options.threads, "Of the training step (default: all)")
       ->check(CLI::Range(1, 1024));
   verb->add_option("--data-dir", a->options.data_dir,

@@ -25,6 +25,7 @@ struct Arguments {
   std::optional<int64_t> epochs, subset, batch;
   std::optional<uint64_t> seed;
   std::optional<double> learning_rate, momentum;
+  std::string head, padding;
   std::optional<int> threads, augment_threads;
   bool quiet = false;
 };
@@ -44,16 +45,18 @@ TrainConfig config_of(const Arguments& a) {
     if (!a.data.empty() && json.is_object()) json["data"] = a.data;
     config = config_from_json(json, a.config);
   }
-  if (a.layers.size() > 1 && a.layers.size() != config.blocks.size())
+  if (a.layers.size() > 1 && a.layers.size() != config.net.blocks.size())
     throw std::invalid_argument(
         fmt::format("--layer: expected 1, or {} for the blocks of the net, found {}",
-                    config.blocks.size(), a.layers.size()));
+                    config.net.blocks.size(), a.layers.size()));
   if (!a.layers.empty())
-    for (size_t i = 0; i < config.blocks.size(); ++i)
-      config.blocks[i].layer = a.layers.size() > 1 ? a.layers[i] : layer;
+    for (size_t i = 0; i < config.net.blocks.size(); ++i)
+      config.net.blocks[i].layer = a.layers.size() > 1 ? a.layers[i] : layer;
   const auto set = [](const auto& from, auto& to) {
     if (from) to = *from;
   };
+  if (!a.head.empty()) config.net.head = parse_head(a.head, "--head");
+  if (!a.padding.empty()) config.net.padding = parse_padding(a.padding, "--padding");
   set(a.epochs, config.epochs);
   set(a.subset, config.subset);
   set(a.seed, config.seed);
@@ -161,6 +164,11 @@ void add_train(CLI::App& app, Run& run) {
   verb->add_option("--epochs", a->epochs, "Epochs to train (default 25)");
   auto* config =
       verb->add_option("--config", a->config, "JSON file with settings; options here win over it");
+  auto* head = verb->add_option("--head", a->head,
+                                "How FC reads the last map: flat (every place; default), average "
+                                "or max (of each channel)");
+  auto* padding = verb->add_option("--padding", a->padding,
+                                   "Of the convolutions: valid (none; default) or same");
   auto* out =
       verb->add_option("--out", a->out, "Folder of the run (default runs/DATA-LAYER-seedN)");
   auto* seed =
@@ -182,8 +190,8 @@ void add_train(CLI::App& app, Run& run) {
                    "Go on with the run in this folder, with its own settings; only --epochs, "
                    "--threads, --data-dir and --quiet may come with it (with other threads the "
                    "rest is not bit for bit the same)");
-  const std::vector<CLI::Option*> of_a_new_run = {data,   layer, config, out,      seed,
-                                                  subset, batch, rate,   momentum, workers};
+  const std::vector<CLI::Option*> of_a_new_run = {
+      data, layer, config, head, padding, out, seed, subset, batch, rate, momentum, workers};
   verb->callback([&run, a, of_a_new_run] {
     for (const CLI::Option* option : of_a_new_run)
       if (!a->resume.empty() && option->count() > 0)

@@ -42,19 +42,17 @@ int64_t block_size(const LayerSpec& spec, int64_t channels) {
   return spec.groups() > 0 ? std::min(spec.groups(), channels) : channels;
 }
 
+int64_t total(const std::vector<std::unique_ptr<Factor>>& factors, int64_t Factor::*count) {
+  int64_t sum = 0;
+  for (const auto& f : factors) sum += (*f).*count;
+  return sum;
+}
+
 }  // namespace
 
-int64_t Fold::floored() const {
-  int64_t total = 0;
-  for (const auto& f : factors) total += f->floored;
-  return total;
-}
-
-int64_t Fold::null() const {
-  int64_t total = 0;
-  for (const auto& f : factors) total += f->null;
-  return total;
-}
+int64_t Fold::floored() const { return total(factors, &Factor::floored); }
+int64_t Fold::null() const { return total(factors, &Factor::null); }
+int64_t Fold::exchanges() const { return total(factors, &Factor::exchanges); }
 
 BlockMatrix Fold::conditioned() const {
   BlockMatrix out(T.size(), T.block());

@@ -28,8 +28,10 @@ struct Fold {
   /// max_i Σ_j |T_ij| σ_j. Rounding is amplified by it. 1 from a running transform, which has no σ.
   double amplification = 1.0;
 
+  // Over all blocks, as Factor has them.
   int64_t floored() const;
   int64_t null() const;
+  int64_t exchanges() const;
   /// The conditioned covariance that the running average takes.
   BlockMatrix conditioned() const;
 };

@@ -1,6 +1,7 @@
 #include "core/ldl.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/linalg.h"
@@ -22,6 +23,43 @@ bool has_rival(const Matrix& a, int64_t from, int64_t best) {
   return false;
 }
 
+/// The row that is to be the pivot of step k, and whether another one was as good.
+struct Choice {
+  int64_t row;
+  bool tied;
+};
+
+/// Bunch and Kaufman's rule: with l = max_{i>k} |a_ik|, at row r, and s the largest |a_jr| off the
+/// diagonal of column r, j ≥ k, row k stays if a_kk ≥ α l or a_kk s ≥ α l²; else r takes its place.
+Choice bunch_kaufman(const Matrix& a, int64_t k) {
+  static const double alpha = (1 + std::sqrt(17.0)) / 8;
+  const int64_t n = a.rows();
+  int64_t r = k;
+  double l = 0, s = 0;
+  for (int64_t i = k + 1; i < n; ++i)
+    if (std::abs(a(i, k)) > l) {
+      l = std::abs(a(i, k));
+      r = i;
+    }
+  if (l == 0) return {k, false};
+  for (int64_t j = k; j < n; ++j)
+    if (j != r) s = std::max(s, std::abs(a(j, r)));
+  // How far the pivot is above the threshold, as a share of it; s ≥ l, so the second rule decides.
+  const double margin = a(k, k) * s / (alpha * l * l) - 1;
+  bool tied = std::abs(margin) <= kink_tolerance;
+  if (margin >= 0) return {k, tied};
+  for (int64_t i = k + 1; i < n; ++i)
+    tied = tied || (i != r && l - std::abs(a(i, k)) <= kink_tolerance * l);
+  return {r, tied};
+}
+
+Choice choose_pivot(const Matrix& a, int64_t k, Pivoting pivoting) {
+  if (pivoting == Pivoting::none) return {k, false};
+  if (pivoting == Pivoting::bunch_kaufman) return bunch_kaufman(a, k);
+  const int64_t best = largest_diagonal(a, k);
+  return {best, has_rival(a, k, best)};
+}
+
 void swap_symmetric(Matrix& a, int64_t i, int64_t j) {
   for (int64_t k = 0; k < a.rows(); ++k) std::swap(a(i, k), a(j, k));
   for (int64_t k = 0; k < a.rows(); ++k) std::swap(a(k, i), a(k, j));
@@ -41,25 +79,31 @@ LdlDecomposition ldl(Matrix a, Pivoting pivoting, double minimum) {
   Vector variance = diag(a);  // A_jj, in the order of the pivots
   const double tolerance = linalg::null_tolerance(n);
 
-  Vector column(n);
-  for (int64_t k = 0; k < n; ++k) {
-    if (pivoting == Pivoting::largest_diagonal) {
-      const int64_t best = largest_diagonal(a, k);
-      f.tied = f.tied || (a(best, best) > tolerance * variance[0] && has_rival(a, k, best));
-      if (best != k) {
-        swap_symmetric(a, k, best);
-        std::swap(f.order[k], f.order[best]);
-        std::swap(variance[k], variance[best]);
-        for (int64_t j = 0; j < k; ++j) std::swap(f.L(k, j), f.L(best, j));
-      }
-    }
-    // Row k of L^(−1) = e_k − Σ_{j<k} L_kj · row j
-    double noise = tolerance * variance[k];
+  // Row k of L^(−1) = e_k − Σ_{j<k} L_kj · row j; returns the rounding of A carried through it.
+  const auto regress = [&](int64_t k) {
+    for (int64_t i = 0; i < k; ++i) f.L_inverse(k, i) = 0;
     for (int64_t j = 0; j < k; ++j)
       for (int64_t i = 0; i <= j; ++i) f.L_inverse(k, i) -= f.L(k, j) * f.L_inverse(j, i);
+    double noise = tolerance * variance[k];
     for (int64_t i = 0; i < k; ++i)
       noise += tolerance * f.L_inverse(k, i) * f.L_inverse(k, i) * variance[i];
+    return noise;
+  };
 
+  Vector column(n);
+  for (int64_t k = 0; k < n; ++k) {
+    // A null row has nothing but rounding to be compared with: it stays where rows can.
+    const bool stays = pivoting == Pivoting::bunch_kaufman && a(k, k) <= regress(k);
+    const auto [best, tied] = stays ? Choice{k, false} : choose_pivot(a, k, pivoting);
+    f.tied = f.tied || (tied && a(best, best) > tolerance * variance[0]);
+    if (best != k) {
+      swap_symmetric(a, k, best);
+      std::swap(f.order[k], f.order[best]);
+      std::swap(variance[k], variance[best]);
+      for (int64_t j = 0; j < k; ++j) std::swap(f.L(k, j), f.L(best, j));
+      ++f.exchanges;
+    }
+    const double noise = regress(k);
     f.null[k] = minimum <= 0 && a(k, k) <= noise;
     if (f.null[k]) continue;
     f.d[k] = std::max(a(k, k), minimum);

@@ -14,10 +14,18 @@ struct LdlDecomposition {
   Vector d;                // pivots, unfloored
   std::vector<bool> null;  // pivot is rounding noise: d = 0, column of L is 0 below the diagonal
   std::vector<int64_t> order;  // (P X)_k = X_order[k]
-  bool tied = false;           // two candidates for a pivot were equal within kink_tolerance
+  int64_t exchanges = 0;       // rows that had to leave their place for a better pivot
+  bool tied = false;           // the choice of a pivot was within kink_tolerance of another one
 };
 
-enum class Pivoting { none, largest_diagonal };
+enum class Pivoting {
+  none,
+  /// Bunch and Kaufman's rule, as LAPACK's dsytrf and so MATLAB's ldl have it: row k stays unless its
+  /// pivot is small against its column. A semidefinite matrix needs no 2×2 pivots: where the rule
+  /// takes one, the row with the largest entry of the column is the pivot here.
+  bunch_kaufman,
+  largest_diagonal,
+};
 
 /// Pivot k is what is left of channel k after its regression on the channels before it, the row k
 /// of L^(−1): it is null where it is no larger than the rounding of A carried through that row,

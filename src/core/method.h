@@ -22,6 +22,7 @@ class Factor {
   Matrix conditioned;   ///< Σ as the running average takes it: floored, ε included where added
   int64_t floored = 0;  ///< eigenvalues or pivots raised to the floor
   int64_t null = 0;     ///< eigenvalues or pivots numerically zero: 0 in T, no gradient
+  int64_t exchanges = 0;  ///< pivots that were not the next row, for the methods that pivot
 
   /// ∇Σ from ∇T. The caller symmetrizes; G need not be symmetric.
   virtual Matrix pullback(const Matrix& dT) const = 0;
@@ -126,6 +127,16 @@ inline Parameter clamp_parameter() {
   p.default_value = 1e12;
   p.minimum = std::numeric_limits<double>::min();
   p.meaning = "largest |1/(λi−λj)| in the gradient";
+  return p;
+}
+
+inline Parameter flag_parameter(const char* name, const char* meaning) {
+  Parameter p;
+  p.name = name;
+  p.maximum = 1;
+  p.style = Parameter::Style::flag;
+  p.positional = false;
+  p.meaning = meaning;
   return p;
 }
 

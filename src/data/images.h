@@ -9,6 +9,10 @@ namespace orthobatch {
 
 constexpr int digit_classes = 10;
 
+struct ImageShape {
+  int64_t height = 0, width = 0, channels = 0;
+};
+
 struct ImageSet {
   std::string name;  ///< "mnist train"
   int height = 0, width = 0, channels = 0;
@@ -18,6 +22,7 @@ struct ImageSet {
   int64_t count() const { return static_cast<int64_t>(labels.size()); }
   int64_t image_size() const { return int64_t{height} * width * channels; }
   const uint8_t* image(int64_t i) const { return pixels.data() + i * image_size(); }
+  ImageShape shape() const { return {height, width, channels}; }
 
   /// Drops all but the first n images; nothing when there are no more than n.
   void keep_first(int64_t n);

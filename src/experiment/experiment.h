@@ -59,6 +59,7 @@ struct ExperimentChanges {
   std::optional<int64_t> epochs, subset;
   std::optional<int64_t> seeds;   ///< 1 … so many, for every row
   std::vector<std::string> rows;  ///< patterns; empty: all
+  std::string head, padding;      ///< of every net; empty: the row's own
 };
 void apply(const ExperimentChanges& changes, Experiment& experiment);
 

@@ -52,6 +52,9 @@ void apply(const ExperimentChanges& changes, Experiment& experiment) {
     if (!changes.rows.empty() && !matches_any(changes.rows, row.name)) continue;
     if (changes.epochs) row.config.epochs = *changes.epochs;
     if (changes.subset) row.config.subset = *changes.subset;
+    if (!changes.head.empty()) row.config.net.head = parse_head(changes.head, "--head");
+    if (!changes.padding.empty())
+      row.config.net.padding = parse_padding(changes.padding, "--padding");
     if (changes.seeds) {
       row.seeds.clear();
       for (int64_t seed = 1; seed <= *changes.seeds; ++seed) row.seeds.push_back(seed);

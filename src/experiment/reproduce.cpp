@@ -178,7 +178,7 @@ void Reproduction::draw(const Job& job) {
   const TrainConfig config = config_of(job);
   const DataSet& data = data_for(config);
   const CheckpointHeader header = read_checkpoint_header(best);
-  DigitNet net(data.train.channels, config.blocks);
+  DigitNet net(data.train.shape(), config.net);
   load_checkpoint(best, net, nullptr);
   const ordered_json pictures = net_pictures(net, data, config, header.state.epoch);
   write_file(join_path(job.path, pictures_name), pictures.dump() + "\n");

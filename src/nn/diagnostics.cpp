@@ -77,6 +77,7 @@ std::vector<LayerSummary> summarize(const torch::nn::Module& net) {
       s.effective_rank = effective_rank(batch.covariance);
       s.floored = batch.floored;
       s.null = batch.null;
+      s.exchanges = batch.exchanges;
     }
     out.push_back(s);
   }
@@ -95,13 +96,13 @@ std::string to_string(const std::vector<LayerSummary>& summary) {
     return std::string(line);
   };
   std::string out =
-      row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s\n", "layer", static_cast<int>(spec_width), "spec",
-          "channels", "condition", "eff.rank", "floored", "null");
+      row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s  %9s\n", "layer", static_cast<int>(spec_width), "spec",
+          "channels", "condition", "eff.rank", "floored", "null", "exchanged");
   for (const LayerSummary& s : summary)
-    out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %4lld\n", s.name.c_str(),
+    out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %4lld  %9lld\n", s.name.c_str(),
                static_cast<int>(spec_width), s.spec.c_str(), static_cast<long long>(s.channels),
                s.condition_number, s.effective_rank, static_cast<long long>(s.floored),
-               static_cast<long long>(s.null));
+               static_cast<long long>(s.null), static_cast<long long>(s.exchanges));
   return out;
 }
 

@@ -190,7 +190,7 @@ torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool upd
   torch::Tensor z = apply_layer(x, weight, bias, skew, std::move(call));
 
   last_batch_ = {samples, statistic_tensor(fold->conditioned(), is_per_channel()), fold->floored(),
-                 fold->null()};
+                 fold->null(), fold->exchanges()};
   if (update_running) update_running_average(*fold);
   if (last_batch_.null > 0 && !warned_null_) {
     warned_null_ = true;

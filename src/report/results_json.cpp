@@ -51,7 +51,8 @@ ordered_json layers_json(const std::vector<EpochRecord>& epochs) {
                    {"condition", of_layer([](const LayerRecord& l) { return l.condition_number; })},
                    {"rank", of_layer([](const LayerRecord& l) { return l.effective_rank; })},
                    {"floored", of_layer([](const LayerRecord& l) { return Number(l.floored); })},
-                   {"null", of_layer([](const LayerRecord& l) { return Number(l.null); })}});
+                   {"null", of_layer([](const LayerRecord& l) { return Number(l.null); })},
+                   {"exchanges", of_layer([](const LayerRecord& l) { return Number(l.exchanges); })}});
   }
   return out;
 }
@@ -71,6 +72,12 @@ ordered_json run_json(const RunRecord& run) {
   out["test_loss"] = column(epochs, [](const E& e) { return e.test_loss; });
   out["train_error"] = column(epochs, [](const E& e) { return e.train_error; });
   out["train_loss"] = column(epochs, [](const E& e) { return e.train_loss; });
+  out["curve"] = ordered_json::array();
+  for (const E& e : epochs) {
+    ordered_json points = ordered_json::array();
+    for (const double loss : e.curve) points.push_back(rounded(loss));
+    out["curve"].push_back(points);
+  }
   out["learning_rate"] = column(epochs, [](const E& e) { return e.learning_rate; });
   out["batch"] = column(epochs, [](const E& e) { return static_cast<double>(e.batch); });
   out["layers"] = layers_json(epochs);

@@ -59,13 +59,34 @@ LayerRecord read_layer(const json& object) {
   layer.effective_rank = number_or_null(object, "effective_rank");
   layer.floored = static_cast<int64_t>(number(object, "floored", 0, 1e6));
   layer.null = static_cast<int64_t>(number(object, "null", 0, 1e6));
+  if (object.contains("exchanges"))
+    layer.exchanges = static_cast<int64_t>(number(object, "exchanges", 0, 1e15));
   return layer;
+}
+
+std::vector<double> read_curve(const json& line) {
+  std::vector<double> out;
+  if (!line.contains("curve")) return out;
+  const json& curve = line.at("curve");
+  if (!curve.is_object() || !curve.contains("loss") || !curve.at("loss").is_array())
+    throw std::invalid_argument("curve: expected a list \"loss\", found none");
+  constexpr size_t most_points = 1000;
+  for (const json& loss : curve.at("loss")) {
+    if (!loss.is_number() || !(loss.get<double>() >= 0) || !(loss.get<double>() <= no_limit) ||
+        out.size() == most_points)
+      throw std::invalid_argument(
+          fmt::format("curve: expected up to {} numbers, 0 or more, found {}", most_points,
+                      out.size() == most_points ? "more" : loss.dump()));
+    out.push_back(loss.get<double>());
+  }
+  return out;
 }
 
 EpochRecord read_epoch(const json& line) {
   EpochRecord e;
   e.epoch = static_cast<int64_t>(number(line, "epoch", 1, 1e6));
   e.train_loss = number(line, "train_loss", 0, no_limit);
+  e.curve = read_curve(line);
   e.train_error = number(line, "train_error_percent", 0, 100);
   e.test_error = number(line, "test_error_percent", 0, 100);
   e.test_loss = number_or_null(line, "test_loss");

@@ -15,10 +15,12 @@ struct LayerRecord {
   int64_t channels = 0;
   std::optional<double> condition_number, effective_rank;  ///< empty: infinite
   int64_t floored = 0, null = 0;
+  int64_t exchanges = 0;  ///< of pivots, in the whole epoch; 0 in runs of 0.1, which did not count
 };
 
 struct EpochRecord {
   int64_t epoch = 0;
+  std::vector<double> curve;  ///< training loss inside the epoch; empty in runs of 0.1
   double train_loss = 0, train_error = 0, test_error = 0;  ///< errors in percent
   std::optional<double> test_loss;                         ///< empty: not finite
   double train_seconds = 0;

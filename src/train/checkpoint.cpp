@@ -2,6 +2,7 @@
 
 #include <torch/serialize.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "io/checksum.h"
@@ -34,6 +35,12 @@ ordered_json state_json(const TrainState& s) {
           {"seconds", s.seconds},
           {"waited", s.waited},
           {"layers", s.layers},
+          {"exchanges", s.exchanges},
+          {"curve",
+           {{"every", s.curve.every},
+            {"loss", s.curve.loss},
+            {"sum", s.curve.sum},
+            {"steps", s.curve.steps}}},
           {"schedule",
            {{"now", settings_json(s.schedule.now)},
             {"lowest_loss", lowest},
@@ -55,6 +62,11 @@ TrainState state_from_json(const ordered_json& j) {
   j.at("seconds").get_to(s.seconds);
   j.at("waited").get_to(s.waited);
   s.layers = j.at("layers");
+  if (j.contains("curve")) {  // since 0.2
+    j.at("exchanges").get_to(s.exchanges);
+    const ordered_json& curve = j.at("curve");
+    s.curve = {curve.at("every"), curve.at("loss"), curve.at("sum"), curve.at("steps")};
+  }
   const ordered_json& schedule = j.at("schedule");
   const ordered_json& now = schedule.at("now");
   s.schedule.now = {now.at("learning_rate"), now.at("momentum"), now.at("alpha"), now.at("batch")};
@@ -129,6 +141,16 @@ std::vector<std::vector<int64_t>> shapes_of(DigitNet& net) {
 }
 
 }  // namespace
+
+void LossCurve::add(double value, int64_t steps_in_epoch) {
+  constexpr int64_t points = 24;  // in an epoch, or so
+  if (every == 0) every = std::max<int64_t>(1, steps_in_epoch / points);
+  sum += value;
+  if (++steps < every) return;
+  loss.push_back(sum / static_cast<double>(steps));
+  sum = 0;
+  steps = 0;
+}
 
 void save_checkpoint(const std::string& path, const std::string& config, const TrainState& state,
                      DigitNet& net, const torch::optim::SGD& optimizer) {

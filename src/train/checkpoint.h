@@ -19,6 +19,16 @@ struct BestEpoch {
   double test_error_percent = 0, test_loss = 0;
 };
 
+/// The training loss inside an epoch: the mean over each `every` steps.
+struct LossCurve {
+  int64_t every = 0;  ///< 0: not begun
+  std::vector<double> loss;
+  double sum = 0;  ///< of the steps since the last one
+  int64_t steps = 0;
+
+  void add(double value, int64_t steps_in_epoch);
+};
+
 /// Where a run stands.
 struct TrainState {
   int64_t epoch = 0;  ///< epochs finished
@@ -27,6 +37,8 @@ struct TrainState {
   double loss_sum = 0;
   double seconds = 0, waited = 0;
   nlohmann::ordered_json layers;  ///< summary after its last step; null before
+  std::vector<int64_t> exchanges;  ///< of pivots, by layer, in all its steps so far
+  LossCurve curve;
 
   Schedule::State schedule;
   BestEpoch best;

@@ -46,6 +46,40 @@ void for_each_rule(Rules& r, const Number& number, const Integer& integer) {
   number("alpha_end", r.alpha_end);
 }
 
+template <typename Choice>
+using Names = std::vector<std::pair<Choice, std::string>>;
+const Names<Head> heads = {{Head::flat, "flat"}, {Head::average, "average"}, {Head::max, "max"}};
+const Names<Padding> paddings = {{Padding::valid, "valid"}, {Padding::same, "same"}};
+
+template <typename Choice>
+std::string name_of(Choice choice, const Names<Choice>& names) {
+  return std::find_if(names.begin(), names.end(), [&](auto& n) { return n.first == choice; })
+      ->second;
+}
+
+template <typename Choice>
+Choice choice_of(const std::string& text, const Names<Choice>& names, const std::string& where) {
+  std::vector<std::string> known;
+  for (const auto& [choice, name] : names) {
+    if (name == text) return choice;
+    known.push_back(name);
+  }
+  throw std::invalid_argument(fmt::format("{}: expected {}, found '{}'{}", where,
+                                          join_choices(known), text, suggestion(text, known)));
+}
+
+/// A config of version 0.1 has no head and no padding: its net averaged, and padded.
+bool is_from_0_1(const json& config) {
+  return config.contains("version") && config.at("version").is_string() &&
+         config.at("version").get<std::string>().rfind("0.1.", 0) == 0;
+}
+
+/// PLDLP had but one way of pivoting then.
+std::string as_in_0_1(const std::string& layer) {
+  const LayerSpec spec = parse(layer);
+  return to_string(spec.method() == "PLDLP" ? spec.with("complete", 1) : spec);
+}
+
 void require(bool holds, const std::string& name, const std::string& expected, double found) {
   if (!holds)
     throw std::invalid_argument(
@@ -59,7 +93,7 @@ TrainConfig paper_config(const std::string& data, const std::string& layer) {
   const bool svhn = data.rfind("svhn", 0) == 0;
   TrainConfig config;
   config.data = data;
-  config.blocks = {{3, 1, svhn ? 32 : 16, layer}, {4, 2, 64, layer}, {3, 1, 128, layer}};
+  config.net.blocks = {{3, 1, svhn ? 32 : 16, layer}, {4, 2, 64, layer}, {3, 1, 128, layer}};
   if (svhn) {
     config.augment.zoom_in = 2;
     config.schedule.max_batch = 1024;
@@ -97,6 +131,17 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   fields.text("data", data);
   fields.text("layer", layer);
   TrainConfig config = paper_config(data, layer);
+  std::string head = to_string(config.net.head), padding = to_string(config.net.padding);
+  if (is_from_0_1(object)) {
+    head = "average";
+    padding = "same";
+  }
+  fields.text("head", head);
+  fields.text("padding", padding);
+  config.net.head = parse_head(head, fields.path("head"));
+  config.net.padding = parse_padding(padding, fields.path("padding"));
+  fields.number("flat_exponent", config.net.flat_exponent);
+  fields.number("initial_deviation", config.net.initial_deviation);
   fields.integer("subset", config.subset);
   fields.integer("epochs", config.epochs);
   fields.integer("seed", config.seed);
@@ -119,13 +164,16 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
     inner.refuse_others();
   }
   if (const json* blocks = fields.array("blocks")) {
-    config.blocks.clear();
+    config.net.blocks.clear();
     for (size_t i = 0; i < blocks->size(); ++i)
-      config.blocks.push_back(block_from_json((*blocks)[i], fmt::format("{}: blocks[{}]", name, i),
-                                              BlockConfig{3, 1, 0, layer}));
+      config.net.blocks.push_back(block_from_json((*blocks)[i],
+                                                  fmt::format("{}: blocks[{}]", name, i),
+                                                  BlockConfig{3, 1, 0, layer}));
   }
   for (const char* key : {"version", "found"}) fields.ignore(key);
   fields.refuse_others();
+  if (is_from_0_1(object))
+    for (BlockConfig& block : config.net.blocks) block.layer = as_in_0_1(block.layer);
   return config;
 }
 
@@ -142,7 +190,11 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
   out["augment"] = {{"zoom_out", config.augment.zoom_out},
                     {"zoom_in", config.augment.zoom_in},
                     {"rotation", config.augment.rotation}};
-  for (const BlockConfig& b : config.blocks)
+  out["head"] = to_string(config.net.head);
+  out["padding"] = to_string(config.net.padding);
+  out["flat_exponent"] = config.net.flat_exponent;
+  out["initial_deviation"] = config.net.initial_deviation;
+  for (const BlockConfig& b : config.net.blocks)
     out["blocks"].push_back(nlohmann::ordered_json{
         {"fov", b.fov}, {"stride", b.stride}, {"channels", b.channels}, {"layer", b.layer}});
   const auto put = [&](const char* key, auto value) { out["schedule"][key] = value; };
@@ -169,10 +221,15 @@ void check_config(TrainConfig& config) {
   pixels("zoom_in", config.augment.zoom_in);
   require(config.augment.rotation >= 0 && config.augment.rotation <= 180, "augment: rotation",
           "0 to 180 degrees", config.augment.rotation);
-  require(!config.blocks.empty() && config.blocks.size() <= 64, "blocks", "1 to 64 blocks",
-          static_cast<double>(config.blocks.size()));
-  for (size_t i = 0; i < config.blocks.size(); ++i) {
-    BlockConfig& block = config.blocks[i];
+  require(config.net.flat_exponent >= 0 && config.net.flat_exponent <= 1, "flat_exponent", "0 to 1",
+          config.net.flat_exponent);
+  require(config.net.initial_deviation > 0 && config.net.initial_deviation <= 100,
+          "initial_deviation", "a number above 0, up to 100", config.net.initial_deviation);
+  std::vector<BlockConfig>& blocks = config.net.blocks;
+  require(!blocks.empty() && blocks.size() <= 64, "blocks", "1 to 64 blocks",
+          static_cast<double>(blocks.size()));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    BlockConfig& block = blocks[i];
     const std::string where = fmt::format("blocks[{}]: ", i);
     require(block.fov >= 1 && block.fov <= 31, where + "fov", "1 to 31",
             static_cast<double>(block.fov));
@@ -185,14 +242,49 @@ void check_config(TrainConfig& config) {
   check_rules(config.schedule);
 }
 
+int64_t padding_of(const NetConfig& net, const BlockConfig& block) {
+  // For even fov at stride 2, as for odd fov at stride 1, the size is then divided by the stride.
+  return net.padding == Padding::same ? (block.fov - 1) / 2 : 0;
+}
+
+std::vector<std::pair<int64_t, int64_t>> map_sizes(const NetConfig& net, int64_t height,
+                                                   int64_t width) {
+  std::vector<std::pair<int64_t, int64_t>> sizes = {{height, width}};
+  for (size_t i = 0; i < net.blocks.size(); ++i) {
+    const BlockConfig& block = net.blocks[i];
+    const auto [h, w] = sizes.back();
+    const int64_t room = std::min(h, w) + 2 * padding_of(net, block);
+    if (room < block.fov)
+      throw std::invalid_argument(
+          fmt::format("config: blocks[{}]: fov: expected at most {}, as its map has {}×{} places "
+                      "(padding {}), found {}",
+                      i, room, h, w, to_string(net.padding), block.fov));
+    const auto out = [&](int64_t side) {
+      return (side + 2 * padding_of(net, block) - block.fov) / block.stride + 1;
+    };
+    sizes.emplace_back(out(h), out(w));
+  }
+  return sizes;
+}
+
+std::string to_string(Head head) { return name_of(head, heads); }
+std::string to_string(Padding padding) { return name_of(padding, paddings); }
+Head parse_head(const std::string& text, const std::string& where) {
+  return choice_of(text, heads, where);
+}
+Padding parse_padding(const std::string& text, const std::string& where) {
+  return choice_of(text, paddings, where);
+}
+
 std::string layers_text(const TrainConfig& config) {
+  const std::vector<BlockConfig>& blocks = config.net.blocks;
   std::string all;
   bool same = true;
-  for (const BlockConfig& block : config.blocks) {
+  for (const BlockConfig& block : blocks) {
     all += (all.empty() ? "" : " | ") + block.layer;
-    same = same && block.layer == config.blocks.front().layer;
+    same = same && block.layer == blocks.front().layer;
   }
-  return same ? config.blocks.front().layer : all;
+  return same ? blocks.front().layer : all;
 }
 
 }  // namespace orthobatch

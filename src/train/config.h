@@ -19,11 +19,28 @@ struct BlockConfig {
   std::string layer = "BN";  ///< a layer spec
 };
 
+/// What a convolution sees beyond the edge of its map: nothing, so that the map shrinks; or
+/// ⌊(fov − 1)/2⌋ zeros, so that a stride of 1 keeps its size.
+enum class Padding { valid, same };
+
+/// How FC reads the last map: every place of it, or the average or the largest value of each channel.
+enum class Head { flat, average, max };
+
+struct NetConfig {
+  std::vector<BlockConfig> blocks;
+  Padding padding = Padding::valid;
+  Head head = Head::flat;
+  /// A flat head's features are divided by places^flat_exponent: docs/experiments.md says why.
+  double flat_exponent = 0.5;
+  /// FC's first weights are scaled so that the logits of the first batch deviate by this.
+  double initial_deviation = 0.5;
+};
+
 struct TrainConfig {
   std::string data;    ///< mnist, svhn, svhn-train or synthetic
   int64_t subset = 0;  ///< only the first so many training images; 0: all
   Augmentation augment;
-  std::vector<BlockConfig> blocks;
+  NetConfig net;
   ScheduleRules schedule;
   int64_t epochs = 25;
   uint64_t seed = 1;
@@ -50,6 +67,20 @@ nlohmann::ordered_json to_json(const TrainConfig& config);
 /// Throws std::invalid_argument or SpecError where something is out of range. Specs become
 /// canonical.
 void check_config(TrainConfig& config);
+
+/// Height and width of the map that each block makes of an image, the image's own first. Throws
+/// std::invalid_argument where a block's field of view does not fit the map it gets.
+std::vector<std::pair<int64_t, int64_t>> map_sizes(const NetConfig& net, int64_t height,
+                                                   int64_t width);
+
+/// The zeros that a block's convolution adds on each side.
+int64_t padding_of(const NetConfig& net, const BlockConfig& block);
+
+/// Names as in configs and on the command line; the readers throw std::invalid_argument.
+std::string to_string(Head head);
+std::string to_string(Padding padding);
+Head parse_head(const std::string& text, const std::string& where);
+Padding parse_padding(const std::string& text, const std::string& where);
 
 /// The layer specs, once where all blocks have the same: "ZCA(1e-5,1e12)", "BN | BN | ZCA(1e-5)".
 std::string layers_text(const TrainConfig& config);

@@ -17,6 +17,9 @@ ordered_json finite_or_null(double x) {
   return std::isfinite(x) ? ordered_json(x) : ordered_json();
 }
 
+/// Five digits: a curve is looked at.
+double rounded(double x) { return std::stod(fmt::format("{:.5g}", x)); }
+
 ordered_json settings_of(const TrainState& state) {
   const StepSettings& now = state.schedule.now;
   return {{"epoch", state.epoch + 1}, {"steps", state.step},
@@ -31,16 +34,20 @@ std::string utc_now() {
 
 }  // namespace
 
-ordered_json layers_json(const std::vector<LayerSummary>& layers) {
+ordered_json layers_json(const std::vector<LayerSummary>& layers,
+                         const std::vector<int64_t>& exchanges) {
   ordered_json out = ordered_json::array();
-  for (const LayerSummary& l : layers)
+  for (const LayerSummary& l : layers) {
+    const size_t i = out.size();
     out.push_back({{"name", l.name},
                    {"spec", l.spec},
                    {"channels", l.channels},
                    {"condition_number", finite_or_null(l.condition_number)},
                    {"effective_rank", finite_or_null(l.effective_rank)},
                    {"floored", l.floored},
-                   {"null", l.null}});
+                   {"null", l.null},
+                   {"exchanges", i < exchanges.size() ? exchanges[i] : 0}});
+  }
   return out;
 }
 
@@ -49,6 +56,8 @@ ordered_json epoch_record(const TrainState& state, const Evaluation& test, doubl
   const auto images = static_cast<double>(state.images);
   ordered_json record = settings_of(state);
   record["train_loss"] = state.loss_sum / images;
+  record["curve"] = {{"every", state.curve.every}, {"loss", ordered_json::array()}};
+  for (const double loss : state.curve.loss) record["curve"]["loss"].push_back(rounded(loss));
   record["train_error_percent"] = 100.0 * static_cast<double>(state.wrong) / images;
   record["test_loss"] = finite_or_null(test.loss);
   record["test_error_percent"] = test.error_percent();
@@ -83,7 +92,7 @@ std::vector<std::pair<std::string, double>> scalars_of(const ordered_json& recor
   add("speed/images_per_second", record.at("time").at("images_per_second"));
   add("speed/waited_percent", record.at("time").at("waited_percent"));
   for (const ordered_json& layer : record.at("layers"))
-    for (const char* key : {"condition_number", "effective_rank", "floored", "null"})
+    for (const char* key : {"condition_number", "effective_rank", "floored", "null", "exchanges"})
       add(std::string(key) + "/" + layer.at("name").get<std::string>(), layer.at(key));
   return out;
 }

@@ -15,7 +15,8 @@ namespace orthobatch {
 
 /// Condition number, effective rank, floored and null directions of each layer's last batch. An
 /// infinite number is null: JSON has no other way.
-nlohmann::ordered_json layers_json(const std::vector<LayerSummary>& layers);
+nlohmann::ordered_json layers_json(const std::vector<LayerSummary>& layers,
+                                   const std::vector<int64_t>& exchanges);
 
 /// One line: what the epoch under way in `state` came to. All that depends on the clock is in its
 /// member "time".

@@ -3,18 +3,11 @@
 #include <torch/nn/init.h>
 #include <torch/utils.h>
 
-#include "data/images.h"
+#include <cmath>
 
 namespace orthobatch {
-namespace {
 
-constexpr double initial_deviation = 0.5;  // of the logits
-
-}  // namespace
-
-BlockImpl::BlockImpl(int64_t in_channels, const BlockConfig& config) {
-  // Output size = input size / stride, for even fov at stride 2 as for odd fov at stride 1.
-  const int64_t padding = (config.fov - 1) / 2;
+BlockImpl::BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& config) {
   conv = register_module(
       "conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(in_channels, config.channels, config.fov)
                                     .stride(config.stride)
@@ -27,14 +20,18 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& x) {
   return norm(conv(x).relu_());
 }
 
-DigitNetImpl::DigitNetImpl(int64_t in_channels, const std::vector<BlockConfig>& configs) {
-  int64_t channels = in_channels;
-  for (const BlockConfig& config : configs) {
-    blocks.push_back(
-        register_module("block" + std::to_string(blocks.size() + 1), Block(channels, config)));
-    channels = config.channels;
+DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config) : head_(config.head) {
+  int64_t channels = image.channels;
+  for (const BlockConfig& block : config.blocks) {
+    blocks.push_back(register_module("block" + std::to_string(blocks.size() + 1),
+                                     Block(channels, padding_of(config, block), block)));
+    channels = block.channels;
   }
-  fc = register_module("fc", torch::nn::Linear(channels, digit_classes));
+  const auto [height, width] = map_sizes(config, image.height, image.width).back();
+  const int64_t places = height * width;
+  flat_scale_ = std::pow(static_cast<double>(places), -config.flat_exponent);
+  fc = register_module(
+      "fc", torch::nn::Linear(head_ == Head::flat ? channels * places : channels, digit_classes));
   for (Block& block : blocks)
     block->conv->weight.set_data(block->conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
   name_layers(*this);
@@ -42,16 +39,29 @@ DigitNetImpl::DigitNetImpl(int64_t in_channels, const std::vector<BlockConfig>& 
 
 torch::Tensor DigitNetImpl::features(torch::Tensor x) {
   for (Block& block : blocks) x = block(x);
-  return x.mean({2, 3});
+  switch (head_) {
+    case Head::average:
+      return x.mean({2, 3});
+    case Head::max:
+      return x.amax({2, 3});
+    case Head::flat:
+      break;
+  }
+  return x.flatten(1);
 }
 
-torch::Tensor DigitNetImpl::forward(const torch::Tensor& x) { return fc(features(x)); }
+torch::Tensor DigitNetImpl::forward(const torch::Tensor& x) {
+  const torch::Tensor f = features(x);
+  if (head_ != Head::flat) return fc(f);
+  // Scaling the product in place of its factor spares a pass over all places.
+  return torch::addmm(fc->bias, f, fc->weight.t(), 1, flat_scale_);
+}
 
 void DigitNetImpl::set_alpha(double alpha) {
   for (Block& block : blocks) block->norm->options.momentum(1 - alpha);
 }
 
-void initialize(DigitNet& net, const torch::Tensor& first_batch) {
+void initialize(DigitNet& net, const torch::Tensor& first_batch, double deviation) {
   const torch::NoGradGuard no_grad;
   const auto he = [](torch::Tensor& weight, torch::Tensor& bias) {
     torch::nn::init::kaiming_normal_(weight, 0, torch::kFanIn, torch::kReLU);
@@ -60,8 +70,8 @@ void initialize(DigitNet& net, const torch::Tensor& first_batch) {
   for (Block& block : net->blocks) he(block->conv->weight, block->conv->bias);
   he(net->fc->weight, net->fc->bias);
   net->train();
-  const double deviation = net(first_batch).var(0, /*unbiased=*/false).mean().sqrt().item<double>();
-  if (deviation > 0) net->fc->weight.mul_(initial_deviation / deviation);
+  const double found = net(first_batch).var(0, /*unbiased=*/false).mean().sqrt().item<double>();
+  if (found > 0) net->fc->weight.mul_(deviation / found);
   for (Block& block : net->blocks) block->norm->reset_running_stats();
 }
 

@@ -8,15 +8,16 @@
 #include <functional>
 #include <vector>
 
+#include "data/images.h"
 #include "orthobatch/modules.h"
 #include "train/config.h"
 
 namespace orthobatch {
 
-/// C(fov, stride, in, out): convolution with same-size padding, ReLU, a BatchOrtho layer.
+/// C(fov, stride, in, out): convolution, ReLU, a BatchOrtho layer.
 class BlockImpl : public torch::nn::Module {
  public:
-  BlockImpl(int64_t in_channels, const BlockConfig& config);
+  BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& config);
   torch::Tensor forward(const torch::Tensor& x);
 
   torch::nn::Conv2d conv{nullptr};
@@ -24,13 +25,13 @@ class BlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// The paper's net: blocks, the average over all places, FC. Its output are the ten logits.
-/// Weights are channels last, as its input should be.
+/// The paper's net: blocks, the head, FC. Its output are the ten logits. Weights are channels last,
+/// as its input should be.
 class DigitNetImpl : public torch::nn::Module {
  public:
-  DigitNetImpl(int64_t in_channels, const std::vector<BlockConfig>& blocks);
+  DigitNetImpl(const ImageShape& image, const NetConfig& config);
   torch::Tensor forward(const torch::Tensor& x);
-  /// What FC gets: the last block's maps, each averaged over all places.
+  /// What FC gets.
   torch::Tensor features(torch::Tensor x);
 
   /// α of every layer's running average.
@@ -38,13 +39,17 @@ class DigitNetImpl : public torch::nn::Module {
 
   std::vector<Block> blocks;
   torch::nn::Linear fc{nullptr};
+
+ private:
+  Head head_;
+  double flat_scale_;
 };
 TORCH_MODULE(DigitNet);
 
-/// He's initialisation of the convolutions, biases 0, from torch's default generator. FC follows an
-/// average over many places, which deviates far less than the unit He's rule is meant for: its
-/// weights are scaled so that the logits of `first_batch` start with a deviation of 1/2.
-void initialize(DigitNet& net, const torch::Tensor& first_batch);
+/// He's initialisation of the convolutions, biases 0, from torch's default generator. What FC gets
+/// does not have the deviation that He's rule is meant for: its weights are scaled so that the logits
+/// of `first_batch` deviate by `deviation`.
+void initialize(DigitNet& net, const torch::Tensor& first_batch, double deviation);
 
 /// Replaces the running statistics of all layers by the equal average over batches of `next`, seen
 /// with the weights the net has now.

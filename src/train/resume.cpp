@@ -14,7 +14,8 @@ std::string usable_checkpoint(const RunFolder& folder, std::string& complaint) {
       const CheckpointHeader header = read_checkpoint_header(path);
       TrainConfig config = config_from_json(header.config, path);
       check_config(config);
-      DigitNet net(header.config.at("found").at("image").at(2).get<int64_t>(), config.blocks);
+      const auto& image = header.config.at("found").at("image");
+      DigitNet net(ImageShape{image.at(0), image.at(1), image.at(2)}, config.net);
       load_checkpoint(path, net, nullptr);
       return path;
     } catch (const std::exception& error) {

@@ -69,7 +69,7 @@ Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder
       folder_(folder),
       progress_(progress),
       stop_(stop),
-      net_(data.train.channels, config.blocks),
+      net_(data.train.shape(), config.net),
       optimizer_(net_->parameters(), sgd_options(config.schedule)),
       schedule_(config.schedule),
       loader_(data.train, data.scale, config.augment, config.seed, config.augment_threads) {
@@ -81,7 +81,7 @@ Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder
 
 void Trainer::begin() {
   loader_.start(1, batch_now());
-  initialize(net_, images_tensor(*loader_.next()));
+  initialize(net_, images_tensor(*loader_.next()), config_.net.initial_deviation);
   write_file(folder_.config(), config_text_);
   state_.schedule = schedule_.state();
   save();
@@ -133,7 +133,7 @@ bool Trainer::train_epoch() {
     if (stop_) return false;
     train_step(*loader_.next());
     // Before any save: a run resumed after the last step has no batch to look at.
-    if (state_.step == loader_.steps()) state_.layers = layers_json(summarize(*net_));
+    if (state_.step == loader_.steps()) state_.layers = layers_json(summarize(*net_), state_.exchanges);
     state_.seconds = seconds_before + seconds_since(start);
     state_.waited = waited_before + loader_.waited();
     report_progress();
@@ -177,6 +177,10 @@ void Trainer::train_step(const Batch& batch) {
   state_.wrong += n - right;
   state_.images += n;
   ++state_.step;
+  state_.curve.add(value, loader_.steps());
+  state_.exchanges.resize(net_->blocks.size());
+  for (size_t i = 0; i < net_->blocks.size(); ++i)
+    state_.exchanges[i] += net_->blocks[i]->norm->last_batch().exchanges;
 }
 
 /// Evaluates, decides and saves. False: stopped.

@@ -1,4 +1,5 @@
-// PLDLP(ε): T = D̃^(−1/2) L^(−1) P with P Σ Pᵀ = L D Lᵀ, pivots largest first, d̃ = max(d, ε).
+// PLDLP(ε): T = D̃^(−1/2) L^(−1) P with P Σ Pᵀ = L D Lᵀ and d̃ = max(d, ε). P is that of MATLAB's ldl,
+// which hardly ever moves a channel; `complete` takes the largest pivot first.
 // `unpermute` puts the outputs back in the places of their channels: T = Pᵀ D̃^(−1/2) L^(−1) P.
 // Blanchette & Laganière, Algorithms 3 and 4.
 
@@ -26,7 +27,7 @@ struct PldlpFactor : Factor {
   Vector d;  // d̃
   std::vector<bool> has_gradient;
   double eps = 0;
-  bool unpermute = false;
+  bool unpermute = false, complete = false;
   Gradient gradient = Gradient::exact;
 
   Matrix pullback(const Matrix& dT) const override {
@@ -45,9 +46,13 @@ struct PldlpFactor : Factor {
 
   std::vector<std::string> kinks() const override {
     std::vector<std::string> out;
-    if (ldl.tied) out.push_back("two channels tie for a pivot");
+    if (ldl.tied)
+      out.push_back(complete ? "two channels tie for a pivot"
+                             : "a pivot is at the threshold of an exchange, or two rows tie for one");
     if (eps > 0 && std::count(ldl.null.begin(), ldl.null.end(), true) > 1)
-      out.push_back("more than one pivot is zero, so their order is arbitrary");
+      out.push_back("more than one pivot is zero, so what is left of their rows is arbitrary");
+    else if (eps > 0 && !std::is_sorted(ldl.null.begin(), ldl.null.end()))
+      out.push_back("a pivot before the last is zero: a change of the data would move the rows after it");
     for (size_t k = 0; k < d.size(); ++k)
       if (eps > 0 && std::abs(ldl.d[k] - eps) <= kink_tolerance * eps)
         out.push_back("pivot " + std::to_string(k + 1) + " sits on the floor");
@@ -58,12 +63,17 @@ struct PldlpFactor : Factor {
 class Pldlp : public RegularizedMethod {
  public:
   explicit Pldlp(const Arguments& a)
-      : RegularizedMethod(a["eps"]), unpermute_(a["unpermute"] != 0), gradient_(a.gradient) {}
+      : RegularizedMethod(a["eps"]),
+        unpermute_(a["unpermute"] != 0),
+        complete_(a["complete"] != 0),
+        gradient_(a.gradient) {}
 
  private:
   std::unique_ptr<Factor> decompose(const Matrix& sigma, const Vector&, double eps) const override {
     auto f = std::make_unique<PldlpFactor>();
-    f->ldl = ldl(sigma, Pivoting::largest_diagonal, 0.0);
+    f->ldl =
+        ldl(sigma, complete_ ? Pivoting::largest_diagonal : Pivoting::bunch_kaufman, 0.0);
+    f->exchanges = f->ldl.exchanges;
     const size_t n = f->ldl.d.size();
     f->d.resize(n);
     Vector root(n);
@@ -82,11 +92,12 @@ class Pldlp : public RegularizedMethod {
         take_rows(take_cols(linalg::matmul_nt(scale_cols(f->ldl.L, f->d), f->ldl.L), back), back);
     f->eps = eps;
     f->unpermute = unpermute_;
+    f->complete = complete_;
     f->gradient = gradient_;
     return f;
   }
 
-  bool unpermute_;
+  bool unpermute_, complete_;
   Gradient gradient_;
 };
 
@@ -96,15 +107,11 @@ MethodInfo pldlp_method() {
   MethodInfo info;
   info.name = "PLDLP";
   info.formula = "D̃^(−1/2) L^(−1) P, PΣPᵀ = L D Lᵀ, d̃ = max(d, ε)";
-  info.description = "Cholesky whitening, the channel with most variance left first";
+  info.description = "Cholesky whitening, rows exchanged where a pivot is small";
   info.paper = "MNIST 0.38 % (epoch 20); SVHN 6.86 %";
-  Parameter unpermute;
-  unpermute.name = "unpermute";
-  unpermute.maximum = 1;
-  unpermute.style = Parameter::Style::flag;
-  unpermute.positional = false;
-  unpermute.meaning = "outputs stay in the places of their channels";
-  info.parameters = {eps_parameter(), unpermute};
+  info.parameters = {
+      eps_parameter(), flag_parameter("unpermute", "outputs stay in the places of their channels"),
+      flag_parameter("complete", "the channel with most variance left is the next pivot")};
   info.parameters[0].meaning = "floor of the pivots";
   info.has_paper_gradient = true;
   info.make = [](const Arguments& a) { return std::make_unique<Pldlp>(a); };
