@@ -68,6 +68,17 @@ TEST_P(Float, AgreesWithDoubleOnDuplicatedChannels) {
     }
 }
 
+// Channels that differ by a part in 4 … 1000: terms cancel more and more, on both sides of where the
+// sums go over to double.
+TEST_P(Float, AgreesWithDoubleOnNearlyEqualChannels) {
+  const auto noise = test::correlated({32, 12, 7, 7}, 77, torch::kFloat).select(1, 3);
+  for (double part : {0.25, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001}) {
+    Tensor x = test::correlated({32, 12, 7, 7}, 3, torch::kFloat);
+    x.select(1, 11).copy_(x.select(1, 0) + part * noise);
+    expect_close(GetParam(), x, ("differing by " + std::to_string(part)).c_str());
+  }
+}
+
 // Q goes with 1/σ²: 1e-50 or 1e50 here, outside float's range.
 TEST(FloatRange, VeryLargeAndVerySmallDataKeepTheirGradient) {
   for (const char* spec : {"BN(0)", "ZCA(0,inf)", "LDL(0)", "PLDLP(0)", "ZCA(0,inf)->W->Gamma"})

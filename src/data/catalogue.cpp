@@ -1,5 +1,8 @@
 #include "data/catalogue.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
@@ -33,7 +36,9 @@ std::string data_directory(const std::string& option) {
   if (const std::string own = variable("ORTHOBATCH_DATA"); !own.empty()) return own;
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
     return join_path(cache, "orthobatch");
-  const std::string home = variable("HOME");
+  std::string home = variable("HOME");
+  if (const passwd* user = home.empty() ? ::getpwuid(::getuid()) : nullptr; user && user->pw_dir)
+    home = user->pw_dir;
   if (home.empty())
     throw std::runtime_error("no folder for data: give --data-dir, or set ORTHOBATCH_DATA or HOME");
   return join_path(home, ".cache/orthobatch");
