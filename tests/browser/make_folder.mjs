@@ -42,6 +42,7 @@ function metrics(row, data, epochs, rand) {
       momentum: 0.9,
       alpha: 0.9,
       train_loss: test / 25,
+      curve: { every: 10, loss: Array.from({ length: 10 }, (_, i) => (test / 25) * (1.3 - 0.05 * i)) },
       train_error_percent: 1.2 * test,
       test_loss: test / 26,
       test_error_percent: test,
@@ -53,6 +54,7 @@ function metrics(row, data, epochs, rand) {
         effective_rank: n * (0.3 + 0.3 * rand()),
         floored: 0,
         null: 0,
+        exchanges: row.layer.startsWith("PLDLP") ? 100 * i : 0,
       })),
       time: { finished: "2000-01-01T00:00:00Z", train_seconds: 20 * (1 + 0.4 * rand()), test_seconds: 3 },
     });

@@ -115,6 +115,11 @@ try {
       assert.equal(await figure.count(), 1, `${name}: figure ${title}`);
       await checkLegend(page, figure, `${name}: ${title}`);
     }
+    await checkLegend(
+      page,
+      section.locator('figure[data-figure="Training loss inside the epochs"]'),
+      `${name}: inside the epochs`,
+    );
     assert.equal(
       await section.locator('figure[data-figure="What each layer was given"] .plot canvas').count(),
       3,
@@ -145,10 +150,12 @@ try {
     last = now;
   }
   const given = page.locator('section#svhn figure[data-figure="What each layer was given"]');
-  last = await picture(given);
-  await page.locator('section#svhn [data-choice="layers"] button[data-value="rank"]').click();
-  await page.waitForTimeout(100);
-  assert.notEqual(await picture(given), last, "the switch layers changes nothing");
+  for (const quantity of ["rank", "exchanges"]) {
+    last = await picture(given);
+    await page.locator(`section#svhn [data-choice="layers"] button[data-value="${quantity}"]`).click();
+    await page.waitForTimeout(100);
+    assert.notEqual(await picture(given), last, `the switch layers to ${quantity} changes nothing`);
+  }
 
   // Values under the cursor; sorting; another net's heat maps.
   const plot = page.locator('section#mnist figure[data-figure="All nets"] .u-over');

@@ -9,19 +9,21 @@ function countedRuns(row) {
   return { runs: row.runs.filter((run) => lastEpoch(run) >= end), end };
 }
 
-/** Mean over seeds at each epoch that all of them have, and the range where there are several. */
-function curveOf(row, experiment, values, x) {
+/**
+ * Mean over seeds at each epoch, or part of one, that all of them have, and the range where there are
+ * several. `samples(run)` lists a run's points as {epoch, x, y}.
+ */
+function meanCurve(row, experiment, samples) {
   const points = new Map();
   const { runs, end } = countedRuns(row);
   for (const run of runs)
-    run.epoch.forEach((epoch, i) => {
-      const y = values(run)?.[i];
-      if (y === null || y === undefined || epoch > end) return;
+    for (const { epoch, x, y } of samples(run)) {
+      if (y === null || y === undefined || epoch > end) continue;
       const at = points.get(epoch) || { xs: [], ys: [] };
-      at.xs.push(x === "epoch" ? epoch : run.seconds[i]);
+      at.xs.push(x);
       at.ys.push(y);
       points.set(epoch, at);
-    });
+    }
   const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
   const sorted = [...points.entries()]
     .filter((entry) => entry[1].ys.length === runs.length)
@@ -38,6 +40,31 @@ function curveOf(row, experiment, values, x) {
     high: several ? sorted.map((p) => Math.max(...p.ys)) : null,
     end: diverged ? `diverged in epoch ${diverged.diverged.epoch}` : "",
   };
+}
+
+/** Of one value an epoch. */
+function curveOf(row, experiment, values, against) {
+  return meanCurve(row, experiment, (run) =>
+    run.epoch.map((epoch, i) => ({
+      epoch,
+      x: against === "epoch" ? epoch : run.seconds[i],
+      y: values(run)?.[i],
+    })),
+  );
+}
+
+/** Of the training loss inside the epochs: each value is the mean over some steps. */
+function stepsCurveOf(row, experiment, against) {
+  return meanCurve(row, experiment, (run) =>
+    run.epoch.flatMap((epoch, i) => {
+      const start = i > 0 ? run.seconds[i - 1] : 0;
+      return run.curve[i].map((y, j) => {
+        const part = (j + 0.5) / run.curve[i].length;
+        const x = against === "epoch" ? epoch - 1 + part : start + part * (run.seconds[i] - start);
+        return { epoch: epoch - 1 + part, x, y };
+      });
+    }),
+  );
 }
 
 const legendOf = (curves) => curves.map(({ label, color, dash, end }) => ({ label, color, dash, end }));
@@ -85,6 +112,27 @@ function curvesFigure(experiment, spec, view) {
   return figure(spec.title, describe, { wide: rows.length > 4 });
 }
 
+/** Training loss inside the epochs, of every row; null where no run has recorded it. */
+function stepsFigure(experiment, view) {
+  if (!experiment.rows.some((row) => row.runs.some((run) => run.curve.some((part) => part.length)))) return null;
+  const describe = () => {
+    const curves = experiment.rows.map((row) => stepsCurveOf(row, experiment, view.against));
+    const { xLabel, xFormat, scale } = xAxis(view.against, curves);
+    for (const c of curves) c.x = c.x.map((x) => x / scale);
+    return {
+      plots: [{ curves, xLabel, yLabel: "training loss", xFormat, log: view.scale === "log" }],
+      legend: legendOf(curves),
+    };
+  };
+  return figure("Training loss inside the epochs", describe, { wide: true });
+}
+
+const quantities = {
+  condition: "condition number",
+  rank: "effective rank",
+  exchanges: "exchanges of pivots in the epoch",
+};
+
 /** Condition number and effective rank of what each layer was given. */
 function layersFigure(experiment, view) {
   const blocks = Math.max(0, ...experiment.rows.flatMap((row) => row.runs.map((run) => run.layers.length)));
@@ -104,7 +152,7 @@ function layersFigure(experiment, view) {
         curves,
         xLabel: "epoch",
         xFormat: (x) => `epoch ${short(x)}`,
-        yLabel: view.quantity === "condition" ? "condition number" : "effective rank",
+        yLabel: quantities[view.quantity],
         log: view.quantity === "condition",
       };
     });
@@ -112,6 +160,6 @@ function layersFigure(experiment, view) {
   };
   return figure("What each layer was given", describe, {
     wide: true,
-    note: "condition number and effective rank of the covariance of the epoch's last batch, as the layer conditioned it; infinite values are left out",
+    note: "condition number and effective rank of the covariance of the epoch's last batch, as the layer conditioned it, infinite values left out; exchanges of pivots, which PLDLP alone makes, in all steps of the epoch",
   });
 }

@@ -85,10 +85,7 @@ function switches(view, redraw, quantity) {
     quantity
       ? choice(
           "layers",
-          [
-            ["condition", "condition number"],
-            ["rank", "effective rank"],
-          ],
+          Object.entries(quantities),
           view.quantity,
           set("quantity"),
         )
@@ -122,7 +119,11 @@ function experimentSection(experiment) {
       own.push(made.redraw);
     }
   };
+  // After an epoch or two there is more to see inside them.
+  const brief = Math.max(0, ...experiment.rows.flatMap((row) => row.runs.map(lastEpoch))) < 4;
+  if (brief) put(stepsFigure(experiment, view));
   for (const spec of experiment.figures) put(curvesFigure(experiment, spec, view));
+  if (!brief) put(stepsFigure(experiment, view));
   put(layersFigure(experiment, view));
   const section = el("section", { id: experiment.id }, el("h2", {}, experiment.title), facts(experiment));
   if (experiment.verdict)
