@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The program as its user meets it: output, messages and exit codes.
-# usage: test_program.sh PROGRAM
+# usage: test_program.sh PROGRAM [LIBRARY that makes OpenBLAS mistake the processor]
 source "$(dirname "$0")/program.sh" "$1"
 
 expect 0 '^orthobatch [0-9]+\.[0-9]+\.[0-9]+$' --version
@@ -30,6 +30,21 @@ expect 2 'spectrum.*expected distinct, close, equal or deficient, got odd' check
 expect 2 'seed' check 'ZCA' --seed -1
 expect 2 'samples' check 'ZCA' --samples 1
 expect 2 'SPEC' check
+
+# Taken for a Prescott, the program starts itself anew on the right kernels, and says so once.
+if [ -n "${2:-}" ] && grep -qw avx2 /proc/cpuinfo; then
+  export LD_PRELOAD=$2
+  unset OPENBLAS_CORETYPE
+  expect 0 'OpenBLAS .* as Prescott \(at work: (SkylakeX|Haswell)\)' --version
+  expect 0 '^x .* ok$' check 'ZCA(1e-5)'
+  told='takes this processor for a Prescott: running as (SkylakeX|Haswell|Cooperlake|Zen) in its place'
+  output=$("$program" train --data synthetic --subset 100 --batch 50 --epochs 1 --out core 2>&1) ||
+    fail "train on a core that was mistaken: $output"
+  [ "$(grep -cE "$told" <<<"$output")" = 1 ] || fail "expected /$told/ once, got: $output"
+  [ "$(OPENBLAS_CORETYPE=Haswell "$program" check ZCA 2>&1 | grep -c Prescott)" = 0 ] ||
+    fail "the user's own core type is not taken"
+  unset LD_PRELOAD
+fi
 
 # One line of complaint, never a stack trace.
 if "$program" check 'ZCA(' 2>&1 | grep -qE 'frame #|terminate called'; then
