@@ -11,7 +11,7 @@ while [ "$1" != -- ]; do
   fi
   shift
 done
-export "$setting" OPENBLAS_NUM_THREADS=1
+export "$setting" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 code=0
 while [ $# -gt 0 ]; do

@@ -96,8 +96,8 @@ try {
   for (const [name, rows] of [
     ["mnist", 5],
     ["svhn", 20],
-    ["gradients", 24],
-    ["verdict", 11],
+    ["gradients", 22],
+    ["verdict", 10],
   ])
     assert.equal(await page.locator(`table[data-table="${name}"] tbody tr`).count(), rows, `rows of ${name}`);
   const zcae = page.locator('table[data-table="mnist"] tbody tr', { hasText: "ZCAE" });
