@@ -83,10 +83,11 @@ expect 1 'nowhere/config.json: file: expected' train --resume nowhere
 
 # --- a disk that fills ---------------------------------------------------------------------------
 mkdir small
-if mount -t tmpfs -o size=400k tmpfs small 2>/dev/null; then
+room=$((6 * $(stat -c %s whole/last.pt) / 1024))k  # last, previous, best, the next one, and some
+if mount -t tmpfs -o size="$room" tmpfs small 2>/dev/null; then
   train --out small/run --epochs 1 --quiet || fail 'a run on a small disk'
   before=$(md5sum < small/run/last.pt)
-  head -c 400k /dev/zero > small/filler 2>/dev/null
+  head -c "$room" /dev/zero > small/filler 2>/dev/null
   truncate -s -16k small/filler  # room for config.json, not for a checkpoint
   output=$("$program" train --resume small/run --epochs 3 2>&1)
   [ $? -eq 1 ] || fail "a full disk: $output"
@@ -98,6 +99,21 @@ if mount -t tmpfs -o size=400k tmpfs small 2>/dev/null; then
 else
   echo 'runs: not allowed to mount a small disk, that part was not run'
 fi
+
+# --- readings of the paper's net -----------------------------------------------------------------
+for reading in 'average same' 'max valid' 'flat same'; do
+  set -- $reading
+  train --out "reading-$1-$2" --epochs 1 --head "$1" --padding "$2" --quiet || fail "--head $1 --padding $2"
+  grep -q "\"head\": \"$1\"" "reading-$1-$2/config.json" || fail "no head $1 in config.json"
+  expect 0 'test error' eval "reading-$1-$2"
+done
+expect 1 "head: expected flat, average or max, found 'flatt'; did you mean 'flat'" train --data synthetic --head flatt
+expect 1 "padding: expected valid or same, found 'none'" train --data synthetic --padding none
+# A run of version 0.1 has neither: its net averaged and padded.
+cp -r reading-average-same old && sed -i '/"head"/d; /"padding"/d; s/"version": "[^"]*"/"version": "0.1.0"/' old/config.json
+rm old/*.pt old/metrics.jsonl
+expect 0 'best epoch' train --resume old
+same reading-average-same old || fail 'a config of 0.1 is another net now'
 
 # --- eval ----------------------------------------------------------------------------------------
 expect 0 'test error [0-9.]+ % \([0-9]+ of 2000\)' eval whole

@@ -96,6 +96,7 @@ TrainConfig paper_config(const std::string& data, const std::string& layer) {
   config.net.blocks = {{3, 1, svhn ? 32 : 16, layer}, {4, 2, 64, layer}, {3, 1, 128, layer}};
   if (svhn) {
     config.augment.zoom_in = 2;
+    config.schedule.slow_epochs = 1;
     config.schedule.max_batch = 1024;
     config.schedule.growing_factor = 1;
     config.schedule.final_momentum = 0.5;

@@ -17,7 +17,7 @@ struct ScheduleRules {
 
   /// Learning slows when the mean training loss of an epoch is not lower than the lowest one before
   /// it by this fraction …
-  double slow_improvement = 0.01;
+  double slow_improvement = 0.1;
   /// … for this many epochs in a row.
   int64_t slow_epochs = 2;
 
