@@ -10,7 +10,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   string(APPEND text "namespace orthobatch {\n\ninline const EmbeddedFile embedded_${NAME}[] = {\n")
   separate_arguments(FILES UNIX_COMMAND "${FILES}")
   foreach(file IN LISTS FILES)
-    file(READ "${file}" content)
+    file(READ "${FOLDER}/${file}" content)
     get_filename_component(name "${file}" NAME)
     string(FIND "${content}" ")EMBEDDED\"" clash)
     if(NOT clash EQUAL -1)
@@ -25,9 +25,9 @@ endif()
 function(orthobatch_embed name)
   set(output ${PROJECT_BINARY_DIR}/include/embedded/${name}.h)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
-  string(REPLACE ";" " " list "${files}")
+  string(REPLACE ";" " " list "${ARGN}")  # names in the tree, which have no spaces; its own path may
   add_custom_command(OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DOUTPUT=${output} "-DFILES=${list}"
+    COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DOUTPUT=${output} -DFOLDER=${PROJECT_SOURCE_DIR} "-DFILES=${list}"
             -P ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
     COMMENT "Embedding ${name}"

@@ -103,14 +103,15 @@ fi
 # --- readings of the paper's net -----------------------------------------------------------------
 for reading in 'average same' 'max valid' 'flat same'; do
   set -- $reading
-  train --out "reading-$1-$2" --epochs 1 --head "$1" --padding "$2" --quiet || fail "--head $1 --padding $2"
+  sed 's/"epochs"/"initial_deviation": 0.5, "epochs"/' config.json > half.json
+  "$program" train --config half.json $settings --out "reading-$1-$2" --epochs 1 --head "$1" --padding "$2" --quiet || fail "--head $1 --padding $2"
   grep -q "\"head\": \"$1\"" "reading-$1-$2/config.json" || fail "no head $1 in config.json"
   expect 0 'test error' eval "reading-$1-$2"
 done
 expect 1 "head: expected flat, average or max, found 'flatt'; did you mean 'flat'" train --data synthetic --head flatt
 expect 1 "padding: expected valid or same, found 'none'" train --data synthetic --padding none
 # A run of version 0.1 has neither: its net averaged and padded.
-cp -r reading-average-same old && sed -i '/"head"/d; /"padding"/d; s/"version": "[^"]*"/"version": "0.1.0"/' old/config.json
+cp -r reading-average-same old && sed -i '/"head"/d; /"padding"/d; /"initial_deviation"/d; s/"version": "[^"]*"/"version": "0.1.0"/' old/config.json
 rm old/*.pt old/metrics.jsonl
 expect 0 'best epoch' train --resume old
 same reading-average-same old || fail 'a config of 0.1 is another net now'

@@ -68,7 +68,8 @@ Choice choice_of(const std::string& text, const Names<Choice>& names, const std:
                                           join_choices(known), text, suggestion(text, known)));
 }
 
-/// A config of version 0.1 has no head and no padding: its net averaged, and padded.
+/// A config of version 0.1 has no head, no padding and no first deviation: its net averaged, padded,
+/// and began with logits that deviate by ½.
 bool is_from_0_1(const json& config) {
   return config.contains("version") && config.at("version").is_string() &&
          config.at("version").get<std::string>().rfind("0.1.", 0) == 0;
@@ -136,6 +137,7 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   if (is_from_0_1(object)) {
     head = "average";
     padding = "same";
+    config.net.initial_deviation = 0.5;
   }
   fields.text("head", head);
   fields.text("padding", padding);

@@ -33,7 +33,7 @@ struct NetConfig {
   /// A flat head's features are divided by places^flat_exponent: docs/experiments.md says why.
   double flat_exponent = 0.5;
   /// FC's first weights are scaled so that the logits of the first batch deviate by this.
-  double initial_deviation = 0.5;
+  double initial_deviation = 0.05;
 };
 
 struct TrainConfig {
