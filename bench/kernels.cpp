@@ -64,9 +64,8 @@ const std::vector<Pass>& passes() {
        }},
       {"input_gradient", 2, 3,
        [](const kernels::Passes& k, const Inputs& in) {
-         benchmark::DoNotOptimize(
-             k.input_gradient(in.gradient, in.x, in.P, in.Q, in.center, in.offset,
-                              kernels::Sums::in_type));
+         benchmark::DoNotOptimize(k.input_gradient(in.gradient, in.x, in.P, in.Q, in.center,
+                                                   in.offset, kernels::Sums::in_type));
        }},
   };
   return all;

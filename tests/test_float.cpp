@@ -68,8 +68,8 @@ TEST_P(Float, AgreesWithDoubleOnDuplicatedChannels) {
     }
 }
 
-// Channels that differ by a part in 4 … 1000: terms cancel more and more, on both sides of where the
-// sums go over to double.
+// Channels that differ by a part in 4 … 1000: terms cancel more and more, on both sides of where
+// the sums go over to double.
 TEST_P(Float, AgreesWithDoubleOnNearlyEqualChannels) {
   const auto noise = test::correlated({32, 12, 7, 7}, 77, torch::kFloat).select(1, 3);
   for (double part : {0.25, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001}) {

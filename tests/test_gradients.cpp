@@ -43,7 +43,7 @@ bool may_lack_gradient(const LayerSpec& spec, const Case& c) {
   if (name == "distinct") return false;
   // Ties of pivots; rows that a zero pivot leaves open.
   if (method == "PLDLP") return singular || (name == "equal" && spec.value("complete") != 0);
-  if (method == "PCA") return true;                           // 1/(λi−λj)
+  if (method == "PCA") return true;  // 1/(λi−λj)
   if (method == "ZCA_spectral" && !spec.has_rotation()) return true;
   if (method == "ZCAE" || method == "ZCAM" || method == "ZCAM_corr")
     return c.spectrum == Spectrum::close;

@@ -168,8 +168,8 @@ TEST(Ldl, PaperGradientIsAlgorithm2AsPrintedAndIsOff) {
 extern "C" void dsytrf_(const char* uplo, const int* n, double* a, const int* lda, int* ipiv,
                         double* work, const int* lwork, int* info);
 
-/// Covariance of channels whose deviations range over two decades: small ones that follow a large one
-/// are what Bunch and Kaufman's rule exchanges.
+/// Covariance of channels whose deviations range over two decades: small ones that follow a large
+/// one are what Bunch and Kaufman's rule exchanges.
 Matrix uneven_covariance(int64_t n, uint64_t seed) {
   const Matrix r = random_matrix(n, 1000 + seed);
   Vector scale;
@@ -223,7 +223,8 @@ TEST(Pldlp, HasItsGradientAcrossAnExchange) {
         const Matrix T = method->factor(sigma + h * D, ones(6))->T;
         return std::inner_product(T.data(), T.data() + 36, G.data(), 0.0);
       };
-      const double h = 1e-5, slope = (8 * (value(h) - value(-h)) - value(2 * h) + value(-2 * h)) / (12 * h);
+      const double h = 1e-5,
+                   slope = (8 * (value(h) - value(-h)) - value(2 * h) + value(-2 * h)) / (12 * h);
       const Matrix dsigma = sym(f->pullback(G));
       const double exact = std::inner_product(D.data(), D.data() + 36, dsigma.data(), 0.0);
       EXPECT_NEAR(exact / slope, 1, 1e-6) << spec << ", seed " << seed;

@@ -24,7 +24,8 @@ TEST(Config, OfVersion0_1MeansWhatItMeant) {
   EXPECT_EQ(before.net.head, Head::average);
   EXPECT_EQ(before.net.padding, Padding::same);
   EXPECT_EQ(before.net.blocks[0].layer, "PLDLP(1e-5,complete)");
-  const TrainConfig now = read(R"json({"data": "mnist", "layer": "PLDLP(1e-5)", "head": "max"})json");
+  const TrainConfig now =
+      read(R"json({"data": "mnist", "layer": "PLDLP(1e-5)", "head": "max"})json");
   EXPECT_EQ(now.net.head, Head::max);
   EXPECT_EQ(now.net.padding, Padding::valid);
   EXPECT_EQ(now.net.blocks[0].layer, "PLDLP(1e-5)");

@@ -344,9 +344,10 @@ TEST(Net, RefusesAFieldOfViewThatDoesNotFitItsMap) {
     DigitNet net(ImageShape{28, 28, 1}, config.net);
     FAIL();
   } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(),
-                 "config: blocks[1]: fov: expected at most 26, as its map has 26×26 places (padding "
-                 "valid), found 27");
+    EXPECT_STREQ(
+        error.what(),
+        "config: blocks[1]: fov: expected at most 26, as its map has 26×26 places (padding "
+        "valid), found 27");
   }
   config.net.padding = Padding::same;
   EXPECT_EQ(map_sizes(config.net, 28, 20).back(), (std::pair<int64_t, int64_t>{28, 20}));

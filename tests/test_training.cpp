@@ -65,7 +65,8 @@ TEST_P(Training, LossFallsAndStaysFinite) {
 // stall; LDL's printed gradient is no direction of descent (docs/errata.md): these need only stay
 // finite.
 TEST(TrainingWithoutAPromise, StaysFinite) {
-  for (const char* spec : {"PCA(1e-5)", "PCA(0,inf)", "LDL(1e-5,gradient=paper)", "PLDLP(1e-5,complete)"})
+  for (const char* spec :
+       {"PCA(1e-5)", "PCA(0,inf)", "LDL(1e-5,gradient=paper)", "PLDLP(1e-5,complete)"})
     EXPECT_TRUE(train(spec, 1, 300, 8, 32).finite) << spec;
 }
 

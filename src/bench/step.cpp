@@ -32,8 +32,8 @@ struct Contestant {
   std::unique_ptr<torch::optim::SGD> optimizer;
 };
 
-/// DigitNet with a flat head, of torch's modules alone; ReLU in place and weights channels last, as in
-/// ours.
+/// DigitNet with a flat head, of torch's modules alone; ReLU in place and weights channels last, as
+/// in ours.
 Contestant torch_contestant(const ImageShape& image, const TrainConfig& config) {
   torch::nn::Sequential blocks;
   int64_t channels = image.channels;

@@ -158,8 +158,8 @@ int run_bench(const Arguments& a) {
       "same layout. x GEMM: over 4.5 N^2 M multiply-adds at the rate of plain products in the "
       "same\n"
       "run. speed-up: of all threads over one. NxN: factorization and pullback, of both.\n\n",
-      processor_name(), to_string(blas_core()), session.threads, session.threads == 1 ? "" : "s", session.repeats,
-      step_rounds_per_repeat * session.repeats);
+      processor_name(), to_string(blas_core()), session.threads, session.threads == 1 ? "" : "s",
+      session.repeats, step_rounds_per_repeat * session.repeats);
   const double load = bench::load_average();
   if (load > busy_load)
     fmt::print(stderr,

@@ -8,8 +8,8 @@
 
 #include "cli/interrupt.h"
 #include "cli/memory.h"
-#include "cli/table.h"
 #include "cli/restart.h"
+#include "cli/table.h"
 #include "cli/verbs.h"
 #include "core/text.h"
 #include "io/file.h"

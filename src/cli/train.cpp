@@ -190,8 +190,8 @@ void add_train(CLI::App& app, Run& run) {
                    "Go on with the run in this folder, with its own settings; only --epochs, "
                    "--threads, --data-dir and --quiet may come with it (with other threads the "
                    "rest is not bit for bit the same)");
-  const std::vector<CLI::Option*> of_a_new_run = {
-      data, layer, config, head, padding, out, seed, subset, batch, rate, momentum, workers};
+  const std::vector<CLI::Option*> of_a_new_run = {data, layer,  config, head, padding,  out,
+                                                  seed, subset, batch,  rate, momentum, workers};
   verb->callback([&run, a, of_a_new_run] {
     for (const CLI::Option* option : of_a_new_run)
       if (!a->resume.empty() && option->count() > 0)

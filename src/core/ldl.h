@@ -20,9 +20,9 @@ struct LdlDecomposition {
 
 enum class Pivoting {
   none,
-  /// Bunch and Kaufman's rule, as LAPACK's dsytrf and so MATLAB's ldl have it: row k stays unless its
-  /// pivot is small against its column. A semidefinite matrix needs no 2×2 pivots: where the rule
-  /// takes one, the row with the largest entry of the column is the pivot here.
+  /// Bunch and Kaufman's rule, as LAPACK's dsytrf and so MATLAB's ldl have it: row k stays unless
+  /// its pivot is small against its column. A semidefinite matrix needs no 2×2 pivots: where the
+  /// rule takes one, the row with the largest entry of the column is the pivot here.
   bunch_kaufman,
   largest_diagonal,
 };

@@ -18,10 +18,10 @@ class Factor {
  public:
   virtual ~Factor() = default;
 
-  Matrix T;             ///< N×N, Z = R T Xc + b
-  Matrix conditioned;   ///< Σ as the running average takes it: floored, ε included where added
-  int64_t floored = 0;  ///< eigenvalues or pivots raised to the floor
-  int64_t null = 0;     ///< eigenvalues or pivots numerically zero: 0 in T, no gradient
+  Matrix T;               ///< N×N, Z = R T Xc + b
+  Matrix conditioned;     ///< Σ as the running average takes it: floored, ε included where added
+  int64_t floored = 0;    ///< eigenvalues or pivots raised to the floor
+  int64_t null = 0;       ///< eigenvalues or pivots numerically zero: 0 in T, no gradient
   int64_t exchanges = 0;  ///< pivots that were not the next row, for the methods that pivot
 
   /// ∇Σ from ∇T. The caller symmetrizes; G need not be symmetric.

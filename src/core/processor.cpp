@@ -28,7 +28,8 @@ std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
     const size_t value = line.find(": ");
-    if (line.rfind("model name", 0) == 0 && value != std::string::npos) return line.substr(value + 2);
+    if (line.rfind("model name", 0) == 0 && value != std::string::npos)
+      return line.substr(value + 2);
   }
   return "unknown";
 }
@@ -38,8 +39,9 @@ VectorUnits vector_units() {
 #ifdef ORTHOBATCH_X86
   __builtin_cpu_init();
   out.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  out.avx512 = out.avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+  out.avx512 = out.avx2 && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq");
 #endif
   return out;
 }

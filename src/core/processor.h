@@ -21,7 +21,7 @@ VectorUnits vector_units();
 struct BlasCore {
   std::string library;  ///< "OpenBLAS 0.3.21"; "BLAS" where it is another
   std::string name;     ///< "Haswell"; empty where it is another
-  std::string better;   ///< the value of OPENBLAS_CORETYPE for this processor, where `name` is wrong
+  std::string better;  ///< the value of OPENBLAS_CORETYPE for this processor, where `name` is wrong
 };
 BlasCore blas_core();
 

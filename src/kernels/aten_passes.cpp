@@ -49,8 +49,8 @@ class AtenPasses : public Passes {
     return unrows(at::mm(dense(P, type), X) + column(offset, type), x);
   }
 
-  Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
-                    int64_t block, Sums) const override {
+  Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block,
+                    Sums) const override {
     const at::Tensor G = rows(g).to(at::kDouble);
     const at::Tensor X = rows(x).to(at::kDouble) - column(center, x.options().dtype(at::kDouble));
     return {to_blocks(at::mm(G, X.t()), block), to_vector(G.sum(1))};

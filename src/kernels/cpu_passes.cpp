@@ -20,8 +20,8 @@ class CpuPasses : public Passes {
     });
   }
 
-  Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
-                    int64_t block, Sums sums) const override {
+  Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block,
+                    Sums sums) const override {
     return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::products", [&] {
       return sums == Sums::in_double ? cpu_products<scalar_t, double>(g, x, center, block)
                                      : cpu_products<scalar_t, scalar_t>(g, x, center, block);

@@ -67,8 +67,8 @@ Operand<const S> tile_operand(const T* data, const std::vector<S>& packed, const
   return {packed.data(), packed_stride(layout, tile)};
 }
 
-/// Where a tile's result is summed: in the tensor itself, or in a packed copy of type S that is then
-/// rounded into it.
+/// Where a tile's result is summed: in the tensor itself, or in a packed copy of type S that is
+/// then rounded into it.
 template <typename T, typename S>
 class TileResult {
  public:

@@ -36,8 +36,7 @@ void transform_dense(const T* in, const Layout& layout, const BlockMatrix& P, co
       const Tile tile = tiling[t];
       const Operand<S> to = result.operand(tile);
       runs.for_each(tile, [&](int64_t at, int64_t packed_at, int64_t count, int64_t c) {
-        if (packs)
-          center_run(in + at, count, runs.period(), &mu[c], S(1), &packed[packed_at]);
+        if (packs) center_run(in + at, count, runs.period(), &mu[c], S(1), &packed[packed_at]);
         loops<S>().fill(count, runs.period(), &q[c], result.run(at, packed_at));
       });
       add_product(layout, linalg::Op::none, P, p, tile.samples,

@@ -96,8 +96,8 @@ std::string to_string(const std::vector<LayerSummary>& summary) {
     return std::string(line);
   };
   std::string out =
-      row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s  %9s\n", "layer", static_cast<int>(spec_width), "spec",
-          "channels", "condition", "eff.rank", "floored", "null", "exchanged");
+      row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s  %9s\n", "layer", static_cast<int>(spec_width),
+          "spec", "channels", "condition", "eff.rank", "floored", "null", "exchanged");
   for (const LayerSummary& s : summary)
     out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %4lld  %9lld\n", s.name.c_str(),
                static_cast<int>(spec_width), s.spec.c_str(), static_cast<long long>(s.channels),

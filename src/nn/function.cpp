@@ -129,7 +129,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     LayerGradients gradients;
     if (any_parameter || needs_sigma) {
       products = kernels::passes_for(x).products(g, x, saved.center, call.algebra->product_block(),
-                                                  saved.sums);
+                                                 saved.sums);
       recenter(products, call.fold->mean, saved.center);
       gradients = call.algebra->pullback(*call.fold, call.parameters, products.B, needs_sigma);
     }

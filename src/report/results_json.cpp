@@ -46,13 +46,14 @@ ordered_json layers_json(const std::vector<EpochRecord>& epochs) {
     };
     using Number = std::optional<double>;
     const LayerRecord& first = epochs.front().layers[i];
-    out.push_back({{"name", first.name},
-                   {"channels", first.channels},
-                   {"condition", of_layer([](const LayerRecord& l) { return l.condition_number; })},
-                   {"rank", of_layer([](const LayerRecord& l) { return l.effective_rank; })},
-                   {"floored", of_layer([](const LayerRecord& l) { return Number(l.floored); })},
-                   {"null", of_layer([](const LayerRecord& l) { return Number(l.null); })},
-                   {"exchanges", of_layer([](const LayerRecord& l) { return Number(l.exchanges); })}});
+    out.push_back(
+        {{"name", first.name},
+         {"channels", first.channels},
+         {"condition", of_layer([](const LayerRecord& l) { return l.condition_number; })},
+         {"rank", of_layer([](const LayerRecord& l) { return l.effective_rank; })},
+         {"floored", of_layer([](const LayerRecord& l) { return Number(l.floored); })},
+         {"null", of_layer([](const LayerRecord& l) { return Number(l.null); })},
+         {"exchanges", of_layer([](const LayerRecord& l) { return Number(l.exchanges); })}});
   }
   return out;
 }

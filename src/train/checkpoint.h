@@ -36,7 +36,7 @@ struct TrainState {
   int64_t step = 0, images = 0, wrong = 0;
   double loss_sum = 0;
   double seconds = 0, waited = 0;
-  nlohmann::ordered_json layers;  ///< summary after its last step; null before
+  nlohmann::ordered_json layers;   ///< summary after its last step; null before
   std::vector<int64_t> exchanges;  ///< of pivots, by layer, in all its steps so far
   LossCurve curve;
 

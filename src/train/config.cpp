@@ -68,8 +68,8 @@ Choice choice_of(const std::string& text, const Names<Choice>& names, const std:
                                           join_choices(known), text, suggestion(text, known)));
 }
 
-/// A config of version 0.1 has no head, no padding and no first deviation: its net averaged, padded,
-/// and began with logits that deviate by ½.
+/// A config of version 0.1 has no head, no padding and no first deviation: its net averaged,
+/// padded, and began with logits that deviate by ½.
 bool is_from_0_1(const json& config) {
   return config.contains("version") && config.at("version").is_string() &&
          config.at("version").get<std::string>().rfind("0.1.", 0) == 0;
@@ -169,9 +169,8 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   if (const json* blocks = fields.array("blocks")) {
     config.net.blocks.clear();
     for (size_t i = 0; i < blocks->size(); ++i)
-      config.net.blocks.push_back(block_from_json((*blocks)[i],
-                                                  fmt::format("{}: blocks[{}]", name, i),
-                                                  BlockConfig{3, 1, 0, layer}));
+      config.net.blocks.push_back(block_from_json(
+          (*blocks)[i], fmt::format("{}: blocks[{}]", name, i), BlockConfig{3, 1, 0, layer}));
   }
   for (const char* key : {"version", "found"}) fields.ignore(key);
   fields.refuse_others();

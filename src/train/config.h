@@ -23,7 +23,8 @@ struct BlockConfig {
 /// ⌊(fov − 1)/2⌋ zeros, so that a stride of 1 keeps its size.
 enum class Padding { valid, same };
 
-/// How FC reads the last map: every place of it, or the average or the largest value of each channel.
+/// How FC reads the last map: every place of it, or the average or the largest value of each
+/// channel.
 enum class Head { flat, average, max };
 
 struct NetConfig {

@@ -47,8 +47,8 @@ class DigitNetImpl : public torch::nn::Module {
 TORCH_MODULE(DigitNet);
 
 /// He's initialisation of the convolutions, biases 0, from torch's default generator. What FC gets
-/// does not have the deviation that He's rule is meant for: its weights are scaled so that the logits
-/// of `first_batch` deviate by `deviation`.
+/// does not have the deviation that He's rule is meant for: its weights are scaled so that the
+/// logits of `first_batch` deviate by `deviation`.
 void initialize(DigitNet& net, const torch::Tensor& first_batch, double deviation);
 
 /// Replaces the running statistics of all layers by the equal average over batches of `next`, seen

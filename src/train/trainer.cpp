@@ -133,7 +133,8 @@ bool Trainer::train_epoch() {
     if (stop_) return false;
     train_step(*loader_.next());
     // Before any save: a run resumed after the last step has no batch to look at.
-    if (state_.step == loader_.steps()) state_.layers = layers_json(summarize(*net_), state_.exchanges);
+    if (state_.step == loader_.steps())
+      state_.layers = layers_json(summarize(*net_), state_.exchanges);
     state_.seconds = seconds_before + seconds_since(start);
     state_.waited = waited_before + loader_.waited();
     report_progress();

@@ -1,7 +1,7 @@
-// PLDLP(ε): T = D̃^(−1/2) L^(−1) P with P Σ Pᵀ = L D Lᵀ and d̃ = max(d, ε). P is that of MATLAB's ldl,
-// which hardly ever moves a channel; `complete` takes the largest pivot first.
-// `unpermute` puts the outputs back in the places of their channels: T = Pᵀ D̃^(−1/2) L^(−1) P.
-// Blanchette & Laganière, Algorithms 3 and 4.
+// PLDLP(ε): T = D̃^(−1/2) L^(−1) P with P Σ Pᵀ = L D Lᵀ and d̃ = max(d, ε). P is that of MATLAB's
+// ldl, which hardly ever moves a channel; `complete` takes the largest pivot first. `unpermute`
+// puts the outputs back in the places of their channels: T = Pᵀ D̃^(−1/2) L^(−1) P. Blanchette &
+// Laganière, Algorithms 3 and 4.
 
 #include <algorithm>
 #include <cmath>
@@ -47,12 +47,14 @@ struct PldlpFactor : Factor {
   std::vector<std::string> kinks() const override {
     std::vector<std::string> out;
     if (ldl.tied)
-      out.push_back(complete ? "two channels tie for a pivot"
-                             : "a pivot is at the threshold of an exchange, or two rows tie for one");
+      out.push_back(complete
+                        ? "two channels tie for a pivot"
+                        : "a pivot is at the threshold of an exchange, or two rows tie for one");
     if (eps > 0 && std::count(ldl.null.begin(), ldl.null.end(), true) > 1)
       out.push_back("more than one pivot is zero, so what is left of their rows is arbitrary");
     else if (eps > 0 && !std::is_sorted(ldl.null.begin(), ldl.null.end()))
-      out.push_back("a pivot before the last is zero: a change of the data would move the rows after it");
+      out.push_back(
+          "a pivot before the last is zero: a change of the data would move the rows after it");
     for (size_t k = 0; k < d.size(); ++k)
       if (eps > 0 && std::abs(ldl.d[k] - eps) <= kink_tolerance * eps)
         out.push_back("pivot " + std::to_string(k + 1) + " sits on the floor");
@@ -71,8 +73,7 @@ class Pldlp : public RegularizedMethod {
  private:
   std::unique_ptr<Factor> decompose(const Matrix& sigma, const Vector&, double eps) const override {
     auto f = std::make_unique<PldlpFactor>();
-    f->ldl =
-        ldl(sigma, complete_ ? Pivoting::largest_diagonal : Pivoting::bunch_kaufman, 0.0);
+    f->ldl = ldl(sigma, complete_ ? Pivoting::largest_diagonal : Pivoting::bunch_kaufman, 0.0);
     f->exchanges = f->ldl.exchanges;
     const size_t n = f->ldl.d.size();
     f->d.resize(n);
