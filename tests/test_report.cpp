@@ -226,5 +226,25 @@ TEST(Base64, KnownAnswers) {
   EXPECT_EQ(base64({'M', 'a', 'n'}), "TWFu");
 }
 
+TEST(Report, CountsExchangesOfPivots) {
+  Folder folder(R"json([{"layer": "PLDLP(1e-5)"}, {"layer": "BN"}])json");
+  const auto counted = [](int epoch, int exchanges) {
+    nlohmann::json layers = nlohmann::json::parse(line(epoch, 2)).at("layers");
+    layers[0]["exchanges"] = exchanges;
+    const nlohmann::json curve = {{"every", 4}, {"loss", {0.7, 0.6}}};
+    return with(with(with(line(epoch, 2), "layers", layers), "curve", curve), "steps", 10);
+  };
+  folder.write(0, counted(1, 2) + counted(2, 0) + counted(3, 1));
+  folder.write(1, three(3));  // runs of 0.1 did not count
+  const auto sentences = conclusions(folder.read());
+  ASSERT_FALSE(sentences.empty());
+  EXPECT_EQ(sentences.back(), "PLDLP(1e-5): 3 exchanges among 240 pivots in all of training.");
+  for (const std::string& sentence : sentences)
+    EXPECT_EQ(sentence.find("BN"), std::string::npos) << sentence;
+  const auto bad = with(line(1, 2), "curve", {{"every", 4}, {"loss", {"x"}}});
+  folder.write(1, bad);
+  EXPECT_NE(folder.read().rows[1].runs[0].problems.size(), 0u);
+}
+
 }  // namespace
 }  // namespace orthobatch

@@ -86,6 +86,7 @@ EpochRecord read_epoch(const json& line) {
   EpochRecord e;
   e.epoch = static_cast<int64_t>(number(line, "epoch", 1, 1e6));
   e.train_loss = number(line, "train_loss", 0, no_limit);
+  if (line.contains("steps")) e.steps = static_cast<int64_t>(number(line, "steps", 0, 1e12));
   e.curve = read_curve(line);
   e.train_error = number(line, "train_error_percent", 0, 100);
   e.test_error = number(line, "test_error_percent", 0, 100);

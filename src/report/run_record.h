@@ -20,6 +20,7 @@ struct LayerRecord {
 
 struct EpochRecord {
   int64_t epoch = 0;
+  int64_t steps = 0;          ///< 0: not recorded
   std::vector<double> curve;  ///< training loss inside the epoch; empty in runs of 0.1
   double train_loss = 0, train_error = 0, test_error = 0;  ///< errors in percent
   std::optional<double> test_loss;                         ///< empty: not finite

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "report/verdict.h"
@@ -64,6 +65,27 @@ std::string markdown_row(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
+/// "PLDLP(1e-5): 3 exchanges among 1,021,280 pivots"; empty for a row without PLDLP, or whose runs
+/// did not count.
+std::string exchanges_text(const RowResult& row) {
+  const auto& blocks = row.row.config.net.blocks;
+  const bool pivots_at_all = std::any_of(blocks.begin(), blocks.end(), [](const BlockConfig& b) {
+    return b.layer.rfind("PLDLP", 0) == 0;
+  });
+  int64_t exchanges = 0, pivots = 0;
+  for (const RunRecord& run : row.runs)
+    for (const EpochRecord& e : run.epochs) {
+      if (e.curve.empty()) return "";  // of 0.1
+      for (size_t i = 0; i < e.layers.size() && i < blocks.size(); ++i) {
+        exchanges += e.layers[i].exchanges;
+        if (blocks[i].layer.rfind("PLDLP", 0) == 0) pivots += e.steps * e.layers[i].channels;
+      }
+    }
+  if (!pivots_at_all || pivots == 0) return "";
+  return fmt::format("{}: {} exchange{} among {} pivots in all of training.", row.row.name,
+                     exchanges, exchanges == 1 ? "" : "s", pivots);
+}
+
 }  // namespace
 
 std::vector<std::vector<std::string>> text_table(const ExperimentResult& result) {
@@ -94,6 +116,8 @@ std::vector<std::string> conclusions(const ExperimentResult& result) {
                     "(Spearman).",
                     both, *correlation));
   }
+  for (const RowResult& row : result.rows)
+    if (const std::string text = exchanges_text(row); !text.empty()) out.push_back(text);
   const GradientVerdict verdict = gradient_verdict(result);
   if (!verdict.pairs.empty())
     out.push_back("Does the exact gradient change the order? " + verdict.answer);
