@@ -69,6 +69,7 @@ function faded(color, alpha) {
   return color.replace(")", ` / ${alpha})`);
 }
 
+const partSteps = [0.1, 0.2, 0.5];
 const wholeSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
 function axis(label, size) {
@@ -125,8 +126,8 @@ function yRange(low, high, log, marks, [left, right]) {
   return [min >= 0 ? Math.max(0, min - room) : min - room, max + room];
 }
 
-/** One plot in `place`; `hover` is told which curve is under the cursor and the values of all. */
-function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [] }) {
+/** One plot in `place`; `parts`: its points lie inside the epochs; `hover` is told which curve is under the cursor and the values of all. */
+function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [], parts = false }) {
   const data = aligned(curves, log);
   const series = [{}],
     bands = [],
@@ -156,7 +157,10 @@ function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [] }
       ? [0, 1]
       : xs[0] === xs[xs.length - 1]
         ? [xs[0] - 0.5, xs[0] + 0.5]
-        : [xs[0], xs[xs.length - 1]];
+        : parts && xLabel === "epoch"
+          ? [Math.floor(xs[0]), Math.ceil(xs[xs.length - 1])]
+          : [xs[0], xs[xs.length - 1]];
+  const steps = parts ? [...partSteps, ...wholeSteps] : wholeSteps;
   let focused = null;
   const showTip = (u) => {
     const { idxs, left, top } = u.cursor;
@@ -179,7 +183,7 @@ function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [] }
         y: { distr: log ? 3 : 1, range: (self, low, high) => yRange(low, high, log, marks, xRange) },
       },
       axes: [
-        { ...axis(xLabel, 30), ...(xLabel === "epoch" ? { incrs: wholeSteps } : {}) },
+        { ...axis(xLabel, 30), ...(xLabel === "epoch" ? { incrs: steps } : {}) },
         { ...axis(yLabel, 52), ...(log ? { splits: logTicks, filter: namedLogTicks } : {}) },
       ],
       series,

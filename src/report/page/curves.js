@@ -120,7 +120,7 @@ function stepsFigure(experiment, view) {
     const { xLabel, xFormat, scale } = xAxis(view.against, curves);
     for (const c of curves) c.x = c.x.map((x) => x / scale);
     return {
-      plots: [{ curves, xLabel, yLabel: "training loss", xFormat, log: view.scale === "log" }],
+      plots: [{ curves, xLabel, yLabel: "training loss", xFormat, log: view.scale === "log", parts: true }],
       legend: legendOf(curves),
     };
   };
