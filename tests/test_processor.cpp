@@ -43,7 +43,9 @@ TEST(Loops, AreOfASetThatTheProcessorRuns) {
   EXPECT_TRUE(name == "plain" || (name == "avx2" && units.avx2) ||
               (name == "avx512" && units.avx512))
       << name;
-  if (const char* asked = std::getenv("ORTHOBATCH_LOOPS")) EXPECT_EQ(name, asked);
+  if (const char* asked = std::getenv("ORTHOBATCH_LOOPS")) {
+    EXPECT_EQ(name, asked);
+  }
 }
 
 }  // namespace
