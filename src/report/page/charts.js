@@ -126,7 +126,10 @@ function yRange(low, high, log, marks, [left, right]) {
   return [min >= 0 ? Math.max(0, min - room) : min - room, max + room];
 }
 
-/** One plot in `place`; `parts`: its points lie inside the epochs; `hover` is told which curve is under the cursor and the values of all. */
+/**
+ * One plot in `place`; `hover` is told which curve is under the cursor and the values of all; `parts`:
+ * its points lie inside the epochs.
+ */
 function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [], parts = false }) {
   const data = aligned(curves, log);
   const series = [{}],

@@ -114,7 +114,8 @@ function curvesFigure(experiment, spec, view) {
 
 /** Training loss inside the epochs, of every row; null where no run has recorded it. */
 function stepsFigure(experiment, view) {
-  if (!experiment.rows.some((row) => row.runs.some((run) => run.curve.some((part) => part.length)))) return null;
+  const recorded = (run) => run.curve.some((part) => part.length);
+  if (!experiment.rows.some((row) => row.runs.some(recorded))) return null;
   const describe = () => {
     const curves = experiment.rows.map((row) => stepsCurveOf(row, experiment, view.against));
     const { xLabel, xFormat, scale } = xAxis(view.against, curves);
