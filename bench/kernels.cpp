@@ -22,21 +22,21 @@ namespace {
 
 struct Inputs {
   Inputs(const Shape& shape, Layout layout, int64_t block)
-      : x(layer_input(shape, layout)),
-        gradient(layer_gradient(shape, layout)),
-        center(shape.channels, 0.25),
-        offset(shape.channels, 0.5),
-        P(shape.channels, block),
-        Q(shape.channels, block) {
+      : x(layer_input(shape, layout)), gradient(layer_gradient(shape, layout)), block(block) {
+    const int64_t n = shape.channels;
+    core::BlockMatrix P(n, block), Q(n, block);
     for (size_t i = 0; i < P.values().size(); ++i) {
       P.values()[i] = 1.0 / static_cast<double>(1 + i % 7);
       Q.values()[i] = 1.0 / static_cast<double>(1 + i % 5);
     }
+    forward = {P, core::Vector(n, 0.25), core::Vector(n, 0.5), core::Sums::in_type};
+    backward = {P, Q, forward.center, forward.offset, core::Sums::in_type, 1.0};
   }
 
   at::Tensor x, gradient;
-  Vector center, offset;
-  BlockMatrix P, Q;
+  int64_t block;
+  core::AffineMap forward;
+  core::GradientMap backward;
 };
 
 struct Pass {
@@ -50,22 +50,20 @@ const std::vector<Pass>& passes() {
   static const std::vector<Pass> all = {
       {"moments", 0.5, 1,
        [](const kernels::Passes& k, const Inputs& in) {
-         benchmark::DoNotOptimize(k.moments(in.x, in.P.block()));
+         benchmark::DoNotOptimize(k.moments(in.x, in.block));
        }},
       {"transform", 1, 2,
        [](const kernels::Passes& k, const Inputs& in) {
-         benchmark::DoNotOptimize(
-             k.transform(in.x, in.P, in.center, in.offset, kernels::Sums::in_type));
+         benchmark::DoNotOptimize(k.transform(in.x, in.forward));
        }},
       {"products", 1, 2,
        [](const kernels::Passes& k, const Inputs& in) {
          benchmark::DoNotOptimize(
-             k.products(in.gradient, in.x, in.center, in.P.block(), kernels::Sums::in_type));
+             k.products(in.gradient, in.x, in.forward.center, in.block, core::Sums::in_type));
        }},
       {"input_gradient", 2, 3,
        [](const kernels::Passes& k, const Inputs& in) {
-         benchmark::DoNotOptimize(k.input_gradient(in.gradient, in.x, in.P, in.Q, in.center,
-                                                   in.offset, kernels::Sums::in_type));
+         benchmark::DoNotOptimize(k.input_gradient(in.gradient, in.x, in.backward));
        }},
   };
   return all;

@@ -11,6 +11,14 @@
 #include "orthobatch/orthobatch.h"
 #include "tolerances.h"
 
+namespace orthobatch {
+// Tests look inside.
+namespace core {}
+namespace kernels {}
+using namespace core;
+using namespace kernels;
+}  // namespace orthobatch
+
 namespace orthobatch::test {
 
 /// The rows of the paper's SVHN table.
@@ -60,16 +68,16 @@ inline std::vector<std::string> all_specs() {
                         "PLDLP(0.2,unpermute,complete)",
                         "PLDLP(1e-5,complete)->W->Gamma",
                         "LDL_corr(0,eps_bn=0.1)",
-                        "BN(1e-3,groups=2)",
-                        "ZCA(1e-5,groups=4)",
-                        "ZCA(1e-5,groups=2)->W->Gamma",
-                        "ZCAE(1e-5,groups=4)",
-                        "ZCAM_corr(1e-5,groups=3)",
-                        "LDL(1e-5,groups=4)",
-                        "PLDLP(1e-5,groups=4)",
-                        "PCA(1e-5,groups=4)",
-                        "ZCA_spectral(1e-5,groups=4)",
-                        "IterNorm(1e-5,7,groups=4)"})
+                        "BN(1e-3,group_size=2)",
+                        "ZCA(1e-5,group_size=4)",
+                        "ZCA(1e-5,group_size=2)->W->Gamma",
+                        "ZCAE(1e-5,group_size=4)",
+                        "ZCAM_corr(1e-5,group_size=3)",
+                        "LDL(1e-5,group_size=4)",
+                        "PLDLP(1e-5,group_size=4)",
+                        "PCA(1e-5,group_size=4)",
+                        "ZCA_spectral(1e-5,group_size=4)",
+                        "IterNorm(1e-5,7,group_size=4)"})
     specs.push_back(s);
   return specs;
 }

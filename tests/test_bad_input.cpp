@@ -171,6 +171,21 @@ TEST(BadInput, ASecondDerivativeIsRefusedNotInvented) {
               {"BatchOrtho1d(4", "differentiated once"});
 }
 
+TEST(BadInput, ASecondDerivativeWithAllowUnusedIsRefusedToo) {
+  BatchOrtho1d layer(4, "ZCA");
+  Tensor x = test::correlated({20, 4}, 1, torch::kFloat).requires_grad_();
+  const Tensor g = torch::ones({20, 4}).requires_grad_();
+  const auto first = torch::autograd::grad({layer->forward(x)}, {x, layer->weight}, {g}, true,
+                                           /*create_graph=*/true);
+  for (const Tensor& of : first)
+    for (const Tensor& with_respect_to : {x, g, layer->weight})
+      expect_says(message_of([&] {
+                    torch::autograd::grad({of.sum()}, {with_respect_to}, {}, true, false,
+                                          /*allow_unused=*/true);
+                  }),
+                  {"BatchOrtho1d(4", "differentiated once"});
+}
+
 // Singular covariances are no error: dead and duplicated channels, too few samples, no variance at
 // all.
 TEST(Singular, GivesFiniteOutputAndGradient) {

@@ -88,6 +88,32 @@ TEST(FloatRange, VeryLargeAndVerySmallDataKeepTheirGradient) {
     expect_close(spec, 1e25 * test::correlated({64, 6, 3, 3}, 1, torch::kFloat), spec);
 }
 
+// Below 1e-38 floats lose their digits, and 1/σ does not fit: such channels have no variance.
+TEST_P(Float, DataAtTheEndsOfTheRangeStayFinite) {
+  for (const double scale : {1e-34, 1e-36, 1e-37, 1e-38, 1e-39, 1e-41, 1e-45}) {
+    const Tensor plain = test::correlated({64, 6, 3, 3}, 1, torch::kFloat);
+    for (const bool mixed : {false, true}) {
+      Tensor x = (mixed ? plain * torch::tensor({1.0, scale, scale, scale, 1.0, scale})
+                                      .to(torch::kFloat)
+                                      .view({1, 6, 1, 1})
+                        : plain * scale)
+                     .contiguous()
+                     .requires_grad_();
+      BatchOrtho2d layer(6, LayerSpec(GetParam()));
+      const Tensor z = layer->forward(x);
+      (z * test::correlated({64, 6, 3, 3}, 2, torch::kFloat)).sum().backward();
+      EXPECT_TRUE(z.isfinite().all().item<bool>()) << scale << " " << mixed;
+      EXPECT_TRUE(x.grad().isfinite().all().item<bool>()) << scale << " " << mixed;
+      for (const auto& p : layer->named_parameters())
+        EXPECT_TRUE(p.value().grad().isfinite().all().item<bool>()) << scale << " " << p.key();
+      for (const auto& b : layer->named_buffers())
+        EXPECT_TRUE(b.value().isfinite().all().item<bool>()) << scale << " " << b.key();
+      layer->eval();
+      EXPECT_TRUE(layer->forward(x).isfinite().all().item<bool>()) << scale << " " << mixed;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Specs, Float, testing::ValuesIn(test::all_specs()),
                          [](const auto& info) { return test::test_name(info.param); });
 

@@ -51,15 +51,15 @@ class Passes : public testing::TestWithParam<std::tuple<Shape, int64_t>> {
 };
 
 TEST_P(Passes, MomentsAgree) {
-  const Moments a = cpu_passes().moments(x, block), b = aten_passes().moments(x, block);
+  const Statistics a = cpu_passes().moments(x, block), b = aten_passes().moments(x, block);
   EXPECT_LT(error(a.mean, b.mean), tolerance::passes);
   EXPECT_LT(error(a.covariance.values(), b.covariance.values()), tolerance::passes);
 }
 
 TEST_P(Passes, TransformAgreesAndKeepsTheLayout) {
   const BlockMatrix P = random_blocks(n, block, 3);
-  const Tensor a = cpu_passes().transform(x, P, center, offset, Sums::in_type),
-               b = aten_passes().transform(x, P, center, offset, Sums::in_type);
+  const Tensor a = cpu_passes().transform(x, {P, center, offset, Sums::in_type}),
+               b = aten_passes().transform(x, {P, center, offset, Sums::in_type});
   EXPECT_LT(test::relative_error(a, b), tolerance::passes);
   EXPECT_EQ(a.strides(), x.strides());
   EXPECT_EQ(b.strides(), x.strides());
@@ -69,9 +69,9 @@ TEST_P(Passes, FloatTransformSummedInDoubleIsTheDoubleOneRounded) {
   const BlockMatrix P = random_blocks(n, block, 3);
   const Tensor f = x.to(torch::kFloat);
   const Tensor exact =
-      aten_passes().transform(f.to(torch::kDouble), P, center, offset, Sums::in_type);
+      aten_passes().transform(f.to(torch::kDouble), {P, center, offset, Sums::in_type});
   for (const kernels::Passes* passes : {&cpu_passes(), &aten_passes()}) {
-    const Tensor z = passes->transform(f, P, center, offset, Sums::in_double);
+    const Tensor z = passes->transform(f, {P, center, offset, Sums::in_double});
     EXPECT_EQ(z.scalar_type(), torch::kFloat);
     EXPECT_EQ(z.strides(), x.strides());
     EXPECT_LT(test::relative_error(z, exact), 6e-8);
@@ -79,8 +79,8 @@ TEST_P(Passes, FloatTransformSummedInDoubleIsTheDoubleOneRounded) {
 }
 
 TEST_P(Passes, ProductsAgree) {
-  const Products a = cpu_passes().products(g, x, center, block, Sums::in_type),
-                 b = aten_passes().products(g, x, center, block, Sums::in_type);
+  const GradientSums a = cpu_passes().products(g, x, center, block, Sums::in_type),
+                     b = aten_passes().products(g, x, center, block, Sums::in_type);
   EXPECT_LT(error(a.B.values(), b.B.values()), tolerance::passes);
   EXPECT_LT(error(a.sum, b.sum), tolerance::passes);
 }
@@ -90,8 +90,10 @@ TEST_P(Passes, InputGradientAgreesForEveryPairOfBlocks) {
     for (bool with_q : {true, false}) {
       const BlockMatrix P = random_blocks(n, p_block, 4);
       const BlockMatrix Q = with_q ? random_blocks(n, block, 5) : BlockMatrix();
-      const Tensor a = cpu_passes().input_gradient(g, x, P, Q, center, offset, Sums::in_type);
-      const Tensor b = aten_passes().input_gradient(g, x, P, Q, center, offset, Sums::in_type);
+      const Tensor a =
+          cpu_passes().input_gradient(g, x, {P, Q, center, offset, Sums::in_type, 1.0});
+      const Tensor b =
+          aten_passes().input_gradient(g, x, {P, Q, center, offset, Sums::in_type, 1.0});
       EXPECT_LT(test::relative_error(a, b), tolerance::passes);
       EXPECT_EQ(a.strides(), g.strides());
     }
@@ -100,8 +102,8 @@ TEST_P(Passes, InputGradientAgreesForEveryPairOfBlocks) {
 TEST_P(Passes, FloatBackwardSummedInDoubleIsTheDoubleOneRounded) {
   const Tensor fx = x.to(torch::kFloat), fg = g.to(torch::kFloat);
   const Tensor dx = fx.to(torch::kDouble), dg = fg.to(torch::kDouble);
-  const Products exact = aten_passes().products(dg, dx, center, block, Sums::in_type),
-                 ours = cpu_passes().products(fg, fx, center, block, Sums::in_double);
+  const GradientSums exact = aten_passes().products(dg, dx, center, block, Sums::in_type),
+                     ours = cpu_passes().products(fg, fx, center, block, Sums::in_double);
   // A diagonal's factors are rounded to float, their sums are not.
   const double tolerance = block == 1 ? 6e-8 : tolerance::passes;
   EXPECT_LT(error(ours.B.values(), exact.B.values()), tolerance);
@@ -110,8 +112,10 @@ TEST_P(Passes, FloatBackwardSummedInDoubleIsTheDoubleOneRounded) {
     for (bool with_q : {true, false}) {
       const BlockMatrix P = random_blocks(n, p_block, 4);
       const BlockMatrix Q = with_q ? random_blocks(n, block, 5) : BlockMatrix();
-      const Tensor a = cpu_passes().input_gradient(fg, fx, P, Q, center, offset, Sums::in_double),
-                   b = aten_passes().input_gradient(dg, dx, P, Q, center, offset, Sums::in_type);
+      const Tensor a = cpu_passes().input_gradient(fg, fx,
+                                                   {P, Q, center, offset, Sums::in_double, 1.0}),
+                   b = aten_passes().input_gradient(dg, dx,
+                                                    {P, Q, center, offset, Sums::in_type, 1.0});
       EXPECT_EQ(a.scalar_type(), torch::kFloat);
       EXPECT_EQ(a.strides(), g.strides());
       EXPECT_LT(test::relative_error(a, b), 6e-8);
@@ -121,9 +125,9 @@ TEST_P(Passes, FloatBackwardSummedInDoubleIsTheDoubleOneRounded) {
 TEST_P(Passes, OneAndTwoThreadsAgree) {
   const int before = torch::get_num_threads();
   torch::set_num_threads(1);
-  const Moments one = cpu_passes().moments(x, block);
+  const Statistics one = cpu_passes().moments(x, block);
   torch::set_num_threads(2);
-  const Moments two = cpu_passes().moments(x, block), again = cpu_passes().moments(x, block);
+  const Statistics two = cpu_passes().moments(x, block), again = cpu_passes().moments(x, block);
   torch::set_num_threads(before);
   EXPECT_LT(error(one.covariance.values(), two.covariance.values()), tolerance::passes);
   EXPECT_EQ(two.covariance.values(), again.covariance.values()) << "same threads, same bits";
@@ -146,9 +150,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Moments, AHugeMeanDoesNotSpoilTheCovariance) {
   const Tensor x = test::correlated({64, 8, 6, 6}, 1) - 1.0;
-  const Moments plain = cpu_passes().moments(x, 8);
+  const Statistics plain = cpu_passes().moments(x, 8);
   for (double mean : {1e4, 1e8}) {
-    const Moments shifted = cpu_passes().moments(x + mean, 8);
+    const Statistics shifted = cpu_passes().moments(x + mean, 8);
     EXPECT_LT(error(shifted.covariance.values(), plain.covariance.values()), mean * 1e-14);
   }
   const Tensor f = (x + 1e4).to(torch::kFloat);
@@ -161,7 +165,7 @@ TEST(Moments, AConstantChannelHasNoVarianceAtAll) {
   for (torch::Dtype type : {torch::kFloat, torch::kDouble}) {
     Tensor x = test::correlated({64, 3, 6, 6}, 1, type);
     x.select(1, 1).fill_(0.1);
-    const Moments m = cpu_passes().moments(x, 3);
+    const Statistics m = cpu_passes().moments(x, 3);
     for (int64_t c : {0, 1, 2}) EXPECT_EQ(m.covariance.data(0)[3 + c], 0.0);
     EXPECT_NEAR(m.mean[1], 0.1, 1e-8);
   }
@@ -174,8 +178,8 @@ TEST(Layout, OddStridesAreMadeDense) {
         base.flip(3).slice(3, 2, 9), base.select(0, 0).unsqueeze(0).expand({6, 10, 9, 11})}) {
     const Tensor dense = dense_layout(view);
     EXPECT_TRUE(dense.equal(view));
-    const Moments a = cpu_passes().moments(dense, view.size(1)),
-                  b = aten_passes().moments(view, view.size(1));
+    const Statistics a = cpu_passes().moments(dense, view.size(1)),
+                     b = aten_passes().moments(view, view.size(1));
     EXPECT_LT(error(a.covariance.values(), b.covariance.values()), tolerance::passes);
   }
   EXPECT_EQ(dense_layout(base).data_ptr(), base.data_ptr());

@@ -64,7 +64,7 @@ TEST(Whiteness, BatchNormLeavesCorrelations) {
 }
 
 TEST(Whiteness, GroupsWhitenEachAloneTheLastOneSmaller) {
-  BatchOrtho2d layer(10, "ZCA(0,groups=4)");
+  BatchOrtho2d layer(10, "ZCA(0,group_size=4)");
   layer->to(torch::kDouble);
   const torch::Tensor cov = covariance(layer->forward(test::correlated({16, 10, 5, 5}, 1)));
   const torch::Tensor error = (cov - torch::eye(10, torch::kDouble)).abs();
@@ -76,7 +76,7 @@ TEST(Whiteness, GroupsWhitenEachAloneTheLastOneSmaller) {
 
 TEST(Zca, GroupsOfOneChannelAreBatchNorm) {
   const torch::Tensor x = test::correlated({8, 5, 4, 4}, 2);
-  BatchOrtho2d bn(5, "BN"), zca(5, "ZCA(1e-5,groups=1)");
+  BatchOrtho2d bn(5, "BN"), zca(5, "ZCA(1e-5,group_size=1)");
   bn->to(torch::kDouble);
   zca->to(torch::kDouble);
   EXPECT_LT(test::relative_error(zca->forward(x), bn->forward(x)), 1e-13);

@@ -111,7 +111,7 @@ Tensor whitening(const Tensor& sigma, const LayerSpec& spec, const Tensor& gamma
 /// The whole layer on (M, N) data.
 Tensor reference(const Tensor& x, const LayerSpec& spec, const Tensor& gamma, const Tensor& bias,
                  const Tensor& skew) {
-  const int64_t n = x.size(1), g = spec.groups() > 0 ? spec.groups() : n;
+  const int64_t n = x.size(1), g = spec.group_size() > 0 ? spec.group_size() : n;
   const Tensor centered = x - x.mean(0, true);
   const Tensor sigma = centered.t().mm(centered) / x.size(0);
   const bool inside = spec.method() == "ZCA_spectral" && !spec.has_rotation();

@@ -1,3 +1,5 @@
+#include <set>
+
 #include "core/registry.h"
 #include "support.h"
 
@@ -33,7 +35,7 @@ TEST(Spec, SameMeaningSameText) {
   EXPECT_EQ(to_string("LDL(1e-5, gradient=paper)"), "LDL(1e-5,gradient=paper)");
   EXPECT_EQ(to_string("LDL(gradient=exact)"), "LDL(1e-5)");
   EXPECT_EQ(to_string("BN(gradient=paper) -> W -> Gamma"), "BN(gradient=paper)->W->Gamma");
-  EXPECT_EQ(to_string("IterNorm(1e-5,7,groups=16)->W"), "IterNorm(1e-5,7,groups=16)->W");
+  EXPECT_EQ(to_string("IterNorm(1e-5,7,group_size=16)->W"), "IterNorm(1e-5,7,group_size=16)->W");
 }
 
 TEST(Spec, AnyDoubleSurvives) {
@@ -75,16 +77,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"ZCA(1e-5", 8, "expected ',' or ')', found the end"},
         BadSpec{"ZCA(1e-5,", 9, "for K"},
         BadSpec{"ZCA(1e-5;3)", 8, "expected ',' or ')', found ';'"},
-        BadSpec{"ZCA(x)", 4, "no argument 'x', expected eps, K, groups or gradient"},
+        BadSpec{"ZCA(x)", 4, "no argument 'x', expected eps, K, group_size or gradient"},
         BadSpec{"ZCA(-1)", 4, "eps must be a number ≥ 0, found -1"},
         BadSpec{"ZCA(inf)", 4, "eps must be"}, BadSpec{"ZCA(nan)", 4, "no argument 'nan'"},
         BadSpec{"ZCA(1e-5,0)", 9, "K must be a number > 0"},
         BadSpec{"ZCA(1,2,3)", 8, "takes 2 values without a name (eps,K)"},
         BadSpec{"ZCA(1e-5,K=3,4)", 13, "must come before the named"},
         BadSpec{"ZCA(1e-5,eps=3)", 9, "'eps' is given twice"},
-        BadSpec{"ZCA(1e-5,group=4)", 9, "did you mean 'groups'?"},
-        BadSpec{"ZCA(groups=0)", 11, "groups must be a whole number from 1"},
-        BadSpec{"ZCA(groups=2.5)", 11, "groups must be a whole number"},
+        BadSpec{"ZCA(1e-5,groupsize=4)", 9, "did you mean 'group_size'?"},
+        BadSpec{"ZCA(groups=4)", 4, "expected group_size=, the channels in a group"},
+        BadSpec{"ZCA(group_size=0)", 15, "group_size must be a whole number from 1"},
+        BadSpec{"ZCA(group_size=2.5)", 15, "group_size must be a whole number"},
         BadSpec{"ZCAM(1e-5,1e12,2)", 15, "c must be a number from 0 to 1, found 2"},
         BadSpec{"ZCAM(1e-5,1e12,1/0)", 17, "division by zero"},
         BadSpec{"IterNorm(1e-5,2.5)", 14, "T must be a whole number"},
@@ -96,6 +99,22 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"BN->W->gamma", 7, "expected 'Gamma'"}, BadSpec{"BN->Gamma", 4, "expected 'W'"},
         BadSpec{"BN->W->Gamma->W", 12, "expected the end"},
         BadSpec{"BN W", 3, "expected '(', '->W'"}));
+
+TEST(Spec, MethodsCanBeListed) {
+  std::set<std::string> names;
+  for (const MethodDescription& m : methods()) {
+    names.insert(m.name);
+    EXPECT_EQ(parse(m.name).method(), m.name);
+    EXPECT_FALSE(m.formula.empty() || m.description.empty() || m.paper.empty()) << m.name;
+    ASSERT_FALSE(m.arguments.empty());
+    EXPECT_EQ(m.arguments[0].name, "eps");
+    EXPECT_EQ(m.arguments[0].range, "a number ≥ 0");
+    for (const ArgumentDescription& a : m.arguments)
+      EXPECT_EQ(parse(m.name).value(a.name), a.default_value) << m.name << " " << a.name;
+  }
+  EXPECT_EQ(names.size(), methods().size());
+  EXPECT_TRUE(names.count("ZCAE") && names.count("PLDLP") && names.count("IterNorm"));
+}
 
 TEST(Spec, CaretStandsUnderTheFault) {
   const std::string message = message_of([] { parse("ZCAM(1e-5,1e12,x)"); });
@@ -111,12 +130,14 @@ TEST(Spec, ChangedCopiesAreCheckedToo) {
   const LayerSpec spec = "ZCA(1e-5)";
   EXPECT_EQ(to_string(spec.with("eps", 0).with_rotation(Rotation::W_Gamma)),
             "ZCA(0,1e12)->W->Gamma");
-  EXPECT_EQ(to_string(spec.with_groups(8).with_gradient(Gradient::paper)),
-            "ZCA(1e-5,1e12,groups=8,gradient=paper)");
+  EXPECT_EQ(to_string(spec.with_group_size(8).with_gradient(Gradient::paper)),
+            "ZCA(1e-5,1e12,group_size=8,gradient=paper)");
   EXPECT_EQ(to_string(spec), "ZCA(1e-5,1e12)");
   EXPECT_THROW(spec.with("eps", -1), SpecError);
   EXPECT_THROW(spec.with("q", 1), SpecError);
-  EXPECT_THROW(spec.with_groups(-1), SpecError);
+  EXPECT_THROW(spec.with_group_size(-1), SpecError);
+  EXPECT_THROW(spec.with_group_size(int64_t{1} << 40), SpecError);  // as from text
+  EXPECT_EQ(spec.with_group_size(0), spec);
   EXPECT_THROW(spec.value("q"), SpecError);
   EXPECT_THROW(LayerSpec("PCA").with_gradient(Gradient::paper), SpecError);
   const LayerSpec rotated = "BN(gradient=paper)->W";

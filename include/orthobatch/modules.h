@@ -20,9 +20,13 @@
 
 namespace orthobatch {
 
+namespace core {
 class LayerAlgebra;
 struct Fold;
+}  // namespace core
+namespace nn {
 struct CachedFold;
+}  // namespace nn
 
 /// What one batch looked like to a layer, kept from its last forward pass in training.
 struct BatchReport {
@@ -55,7 +59,7 @@ class BatchOrthoLayer {
 
   const BatchReport& last_batch() const { return last_batch_; }
 
-  /// γ to 1, b and S to 0.
+  /// γ to 1, b and S to 0, and the running statistics as new.
   void reset_parameters();
   /// μ̂ to 0, Σ̂ (or the transform) to the identity, no batches tracked.
   void reset_running_stats();
@@ -72,19 +76,33 @@ class BatchOrthoLayer {
   /// The buffers whose type does not follow the layer's: double, or integer.
   std::vector<torch::Tensor*> exact_buffers();
 
+  /// One tensor of the layer's state, with the shape it has to have.
+  struct Entry {
+    const char* name;
+    const torch::Tensor* tensor;
+    std::vector<int64_t> shape;
+  };
+  std::vector<Entry> state() const;
+  void save_spec(torch::serialize::OutputArchive& archive) const;
+  /// Throws where the archive holds the state of another layer.
+  void check_archive(torch::serialize::InputArchive& archive) const;
+
  private:
   torch::Tensor run_on_batch(const torch::Tensor& input, bool update_running);
   torch::Tensor run_on_average(const torch::Tensor& input);
-  std::shared_ptr<const CachedFold> folded_average();
+  std::shared_ptr<const nn::CachedFold> folded_average();
   /// With the statistics of last_batch_.
-  void update_running_average(const Fold& fold);
+  void update_running_average(const core::Fold& fold);
+  /// Parameters and buffers may be set from outside: their shapes and types are those of the layer.
+  void check_state() const;
   void check_input(const torch::Tensor& input, bool batch_statistics) const;
   [[noreturn]] void refuse_values(const torch::Tensor& input) const;
   bool is_per_channel() const;
 
   const char* type_;
-  std::shared_ptr<const LayerAlgebra> algebra_;
-  std::shared_ptr<const CachedFold> cached_;  // immutable, swapped atomically: copies may share it
+  std::shared_ptr<const core::LayerAlgebra> algebra_;
+  std::shared_ptr<const nn::CachedFold>
+      cached_;  // immutable, swapped atomically: copies may share it
   BatchReport last_batch_;
   bool warned_null_ = false;
 };
@@ -99,6 +117,13 @@ class BatchOrthoImplBase : public torch::nn::Cloneable<Derived>, public BatchOrt
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
   torch::Tensor forward(const torch::Tensor& input);
+
+  /// As torch's modules, with the spec beside the tensors.
+  void save(torch::serialize::OutputArchive& archive) const override;
+  /// Refuses a state of other channels or of another spec, and leaves the layer as it is; a state
+  /// without a spec, as torch's BatchNorm and version 0.1 write it, is taken where its shapes fit.
+  /// The arguments of the method (ε, K, …) may be others.
+  void load(torch::serialize::InputArchive& archive) override;
 
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Dtype dtype, bool non_blocking = false) override;
@@ -128,7 +153,8 @@ TORCH_MODULE(BatchOrtho2d);
 TORCH_MODULE(BatchOrtho3d);
 
 /// The BatchOrtho layers inside a net with their paths ("block2.norm"), in the order of the net.
-std::vector<std::pair<std::string, BatchOrthoLayer*>> layers_of(const torch::nn::Module& net);
+std::vector<std::pair<std::string, BatchOrthoLayer*>> layers_of(torch::nn::Module& net);
+std::vector<std::pair<std::string, const BatchOrthoLayer*>> layers_of(const torch::nn::Module& net);
 
 /// Gives every BatchOrtho layer of a net its path in the net ("block2.norm") as its name, so that
 /// messages say which layer they mean.

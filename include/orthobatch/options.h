@@ -29,7 +29,7 @@ struct BatchOrthoOptions {
 
   /// The weight of a batch in the running average, 0 … 1, as in torch's BatchNorm; the paper's α is
   /// 1 − momentum. `nullopt` averages all batches equally. Default: 0.1. May be changed at any
-  /// time.
+  /// time; it is checked when it is used.
   TORCH_ARG(c10::optional<double>, momentum) = 0.1;
 
   /// Whether γ (`weight`) and b (`bias`) are learned. A rotation W is learned whenever the spec has

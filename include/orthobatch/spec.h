@@ -4,13 +4,15 @@
 //   method [ '(' arguments ')' ] [ '->W' [ '->Gamma' ] ]
 //
 //   BN   ZCA(1e-5)   ZCAM(1e-5,1e12,1/100)   ZCAE(1e-5,1e12,q=0.5)   LDL(0)->W->Gamma
+//   ZCA(1e-5, group_size=16)
 //
-// `orthobatch layers` prints the methods with their arguments.
+// methods() lists the methods with their arguments; `orthobatch layers` prints them.
 
 #include <cstdint>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace orthobatch {
 
@@ -53,8 +55,9 @@ class LayerSpec {
   const std::string& method() const { return method_; }
   Gradient gradient() const { return gradient_; }
   Rotation rotation() const { return rotation_; }
-  /// Channels in a group, each group whitened alone; 0: all channels together.
-  int64_t groups() const { return groups_; }
+  /// Channels in a group, each group whitened alone; 0: all channels together. Where it does not
+  /// divide the channels of the layer, the last group is smaller.
+  int64_t group_size() const { return group_size_; }
   /// An argument of the method by name ("eps", "K", "c", "q", "T", …); flags are 0 or 1.
   double value(const std::string& name) const;
   const std::map<std::string, double>& values() const { return values_; }
@@ -67,7 +70,7 @@ class LayerSpec {
   LayerSpec with(const std::string& name, double value) const;
   LayerSpec with_gradient(Gradient gradient) const;
   LayerSpec with_rotation(Rotation rotation) const;
-  LayerSpec with_groups(int64_t channels_per_group) const;
+  LayerSpec with_group_size(int64_t channels) const;
 
   bool operator==(const LayerSpec& other) const;
   bool operator!=(const LayerSpec& other) const { return !(*this == other); }
@@ -78,10 +81,34 @@ class LayerSpec {
 
   std::string method_;
   std::map<std::string, double> values_;
-  int64_t groups_ = 0;
+  int64_t group_size_ = 0;
   Gradient gradient_ = Gradient::exact;
   Rotation rotation_ = Rotation::none;
 };
+
+/// An argument that a method's spec takes.
+struct ArgumentDescription {
+  std::string name;
+  double default_value = 0;
+  std::string range;       ///< "a number ≥ 0"
+  bool positional = true;  ///< may stand without its name, in the order of the list
+  bool flag = false;       ///< stands alone, without a value
+  std::string meaning;
+};
+
+/// A method, as specs name it. Every method also takes group_size, and gradient where the paper
+/// prints one.
+struct MethodDescription {
+  std::string name;
+  std::string formula;      ///< T in a line
+  std::string description;  ///< what it does in a sentence
+  std::string paper;        ///< what the paper found
+  std::vector<ArgumentDescription> arguments;
+  bool has_paper_gradient = false;
+};
+
+/// Every method there is.
+std::vector<MethodDescription> methods();
 
 /// Text to value; throws SpecError.
 LayerSpec parse(const std::string& text);

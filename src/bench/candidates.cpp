@@ -48,12 +48,12 @@ std::string Candidate::name() const {
 
 bool Candidate::has_products() const {
   if (kind != Kind::layer) return kind == Kind::composed;
-  return !find_method(spec->method()).per_channel || spec->has_rotation();
+  return !core::find_method(spec->method()).per_channel || spec->has_rotation();
 }
 
 std::vector<Candidate> all_candidates() {
   std::vector<Candidate> out = {{Candidate::Kind::torch_bn, {}}};
-  for (const MethodInfo& info : registry())
+  for (const core::MethodInfo& info : core::registry())
     out.push_back({Candidate::Kind::layer, LayerSpec(info.name)});
   out.push_back({Candidate::Kind::layer, LayerSpec("ZCA(1e-5)->W->Gamma")});
   out.push_back({Candidate::Kind::composed, {}});

@@ -39,14 +39,16 @@ class TiledProduct {
         out_(torch::empty({m_, n_})) {}
 
   void run() const {
+    using core::linalg::gemm;
+    using core::linalg::Op;
     const float* samples = samples_.data_ptr<float>();
     const float* matrix = matrix_.data_ptr<float>();
     float* out = out_.data_ptr<float>();
     at::parallel_for(0, (m_ + tile_ - 1) / tile_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t first = t * tile_, rows = std::min(tile_, m_ - first);
-        linalg::gemm(linalg::Op::none, linalg::Op::none, rows, n_, n_, 1.0F, samples + first * n_,
-                     n_, matrix, n_, 0.0F, out + first * n_, n_);
+        gemm(Op::none, Op::none, rows, n_, n_, 1.0F, samples + first * n_, n_, matrix, n_, 0.0F,
+             out + first * n_, n_);
       }
     });
   }
@@ -61,25 +63,24 @@ class Algebra {
  public:
   Algebra(const LayerSpec& spec, const torch::Tensor& x)
       : algebra_(spec, x.size(1)),
-        parameters_{Vector(x.size(1), 1.0), Vector(x.size(1)),
-                    Vector(spec.has_rotation() ? skew_size(x.size(1)) : 0)},
-        moments_(kernels::passes_for(x).moments(x.detach(), algebra_.block())),
-        products_(kernels::passes_for(x).products(x.detach(), x.detach(), moments_.mean,
-                                                  algebra_.product_block(),
-                                                  kernels::Sums::in_type)) {
+        parameters_{core::Vector(x.size(1), 1.0), core::Vector(x.size(1)),
+                    core::Vector(spec.has_rotation() ? core::skew_size(x.size(1)) : 0)},
+        statistics_(kernels::passes_for(x).moments(x.detach(), algebra_.block())),
+        sums_(kernels::passes_for(x).products(x.detach(), x.detach(), statistics_.mean,
+                                              algebra_.product_block(), core::Sums::in_type)) {
     if (!spec.has_scale()) parameters_.gamma.clear();
   }
 
   void run() const {
-    const Fold fold = algebra_.fold(moments_.mean, moments_.covariance, parameters_);
-    algebra_.pullback(fold, parameters_, products_.B, /*needs_sigma=*/true);
+    const core::Fold fold = algebra_.fold(statistics_, parameters_, core::Real::float32);
+    algebra_.pullback(fold, parameters_, sums_, {});
   }
 
  private:
-  LayerAlgebra algebra_;
-  LayerParameters parameters_;
-  kernels::Moments moments_;
-  kernels::Products products_;
+  core::LayerAlgebra algebra_;
+  core::LayerParameters parameters_;
+  core::Statistics statistics_;
+  core::GradientSums sums_;
 };
 
 }  // namespace

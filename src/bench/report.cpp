@@ -31,7 +31,7 @@ Json versions() {
   return {{"orthobatch", ORTHOBATCH_VERSION},
           {"torch", TORCH_VERSION},
           {"compiler", __VERSION__},
-          {"products", linalg::products_library()}};
+          {"products", core::linalg::products_library()}};
 }
 
 Json times_json(const Times& times) {

@@ -16,6 +16,10 @@
 namespace orthobatch {
 namespace {
 
+using core::Fold;
+using core::Vector;
+using kernels::to_vector;
+
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 torch::Tensor random_normal(at::IntArrayRef shape, at::Generator& generator) {
@@ -70,10 +74,10 @@ double loss(BatchOrtho1d& layer, const torch::Tensor& x, const torch::Tensor& G)
 
 /// The factors of the problem's own covariance, for what they say of smoothness.
 Fold fold_of(const LayerSpec& spec, const Problem& p, const torch::Tensor& x) {
-  const LayerAlgebra algebra(spec, x.size(1));
-  const kernels::Moments m = kernels::passes_for(x).moments(x, algebra.block());
-  return algebra.fold(m.mean, m.covariance,
-                      {to_vector(p.gamma), to_vector(p.bias), to_vector(p.skew)});
+  const core::LayerAlgebra algebra(spec, x.size(1));
+  return algebra.fold(kernels::passes_for(x).moments(x, algebra.block()),
+                      {to_vector(p.gamma), to_vector(p.bias), to_vector(p.skew)},
+                      core::Real::float64);
 }
 
 std::vector<int64_t> branch_of(const Fold& fold) {

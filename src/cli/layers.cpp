@@ -12,6 +12,9 @@
 namespace orthobatch::cli {
 namespace {
 
+using core::MethodInfo;
+using core::Parameter;
+
 std::string signature(const MethodInfo& info) {
   std::string out;
   for (const Parameter& p : info.parameters) {
@@ -40,7 +43,7 @@ int show(const std::string& only) {
   std::vector<std::vector<std::string>> rows = {{"layer", "T, the whitening transform",
                                                  "arguments and their defaults",
                                                  "what the paper found"}};
-  for (const MethodInfo& info : registry()) {
+  for (const MethodInfo& info : core::registry()) {
     names.push_back(info.name);
     if (only.empty() || info.name == only) rows.push_back(row_of(info));
   }
@@ -55,7 +58,7 @@ int show(const std::string& only) {
   if (only.empty())
     fmt::print(
         "\nZ = R T (X - mean) + b with R = Gamma, a learned scale per channel. LAYER->W: R = W, a "
-        "learned rotation;\nLAYER->W->Gamma: R = Gamma W. Every layer also takes groups=g (g "
+        "learned rotation;\nLAYER->W->Gamma: R = Gamma W. Every layer also takes group_size=g (g "
         "channels at a time, each group whitened\nalone) and, where the paper prints a gradient, "
         "gradient=paper. Percentages are the paper's test errors.\n");
   return 0;

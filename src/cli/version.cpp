@@ -16,7 +16,7 @@ std::string version_text() {
       to_string(core) + (core.better.empty() ? "" : " (at work: " + core.better + ")");
   return fmt::format(
       "orthobatch {}\nlibtorch {}, float products {}, NxN work {}, own loops {}, g++ {}",
-      ORTHOBATCH_VERSION, TORCH_VERSION, linalg::products_library(), blas, kernels::loops_name(),
+      ORTHOBATCH_VERSION, TORCH_VERSION, core::linalg::products_library(), blas, kernels::loops_name(),
       __VERSION__);
 }
 

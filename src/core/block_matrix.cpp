@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 BlockMatrix BlockMatrix::from_dense(const Matrix& a, int64_t block) {
   BlockMatrix out(a.rows(), block);
@@ -59,4 +59,4 @@ Vector multiply_transposed(const BlockMatrix& a, const Vector& x) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

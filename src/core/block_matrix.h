@@ -2,7 +2,7 @@
 
 #include "core/matrix.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 /// A square matrix with blocks of `block` channels on its diagonal and zeros elsewhere; the last
 /// block is smaller where `block` does not divide n. block = 1 is a diagonal, block = n is dense.
@@ -53,4 +53,4 @@ Vector multiply(const BlockMatrix& a, const Vector& x);
 /// Aᵀ x
 Vector multiply_transposed(const BlockMatrix& a, const Vector& x);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

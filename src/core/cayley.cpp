@@ -2,7 +2,7 @@
 
 #include "core/linalg.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 Matrix skew_matrix(const Vector& skew, int64_t n) {
@@ -47,4 +47,4 @@ Vector pullback_cayley(const Vector& skew, const Matrix& W, const Matrix& dW, Gr
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

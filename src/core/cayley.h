@@ -4,7 +4,7 @@
 #include "core/matrix.h"
 #include "orthobatch/spec.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 /// N(N−1)/2
 int64_t skew_size(int64_t n);
@@ -15,4 +15,4 @@ Matrix cayley(const Vector& skew, int64_t n);
 /// Gradient of those entries from ∇W; `Gradient::paper` is appendix C as printed.
 Vector pullback_cayley(const Vector& skew, const Matrix& W, const Matrix& dW, Gradient gradient);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -7,7 +7,7 @@
 
 #include "core/registry.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 struct CorrelationFactor : Factor {
@@ -78,4 +78,4 @@ MethodInfo correlation_of(const MethodInfo& inner, std::string paper) {
   return info;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 double renyi_entropy(const Vector& lambda, double q) {
   double total = 0, largest = 0;
@@ -25,4 +25,4 @@ double renyi_entropy(const Vector& lambda, double q) {
 
 double effective_rank(const Vector& lambda, double q) { return std::exp(renyi_entropy(lambda, q)); }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

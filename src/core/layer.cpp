@@ -7,7 +7,7 @@
 #include "core/linalg.h"
 #include "core/registry.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 Vector slice(const Vector& v, int64_t offset, int64_t width) {
@@ -39,7 +39,7 @@ double amplification_of(const Factor& f) {
 
 int64_t block_size(const LayerSpec& spec, int64_t channels) {
   if (find_method(spec.method()).per_channel) return 1;
-  return spec.groups() > 0 ? std::min(spec.groups(), channels) : channels;
+  return spec.group_size() > 0 ? std::min(spec.group_size(), channels) : channels;
 }
 
 int64_t total(const std::vector<std::unique_ptr<Factor>>& factors, int64_t Factor::*count) {
@@ -69,67 +69,93 @@ LayerAlgebra::LayerAlgebra(const LayerSpec& spec, int64_t channels)
       // With ->W the method itself has no parameters (the paper's Table 1, footnote a).
       scale_inside_(find_method(spec.method()).scale_inside && !spec.has_rotation()) {}
 
-Fold LayerAlgebra::fold(const Vector& mean, const BlockMatrix& sigma,
-                        const LayerParameters& p) const {
-  return fold_with(&Method::factor, mean, sigma, p);
+Fold LayerAlgebra::fold(Statistics statistics, const LayerParameters& p, Real real) const {
+  drop_unresolved(statistics.covariance, real);
+  Fold out;
+  out.mean = std::move(statistics.mean);
+  out.samples = statistics.samples;
+  factor_blocks(out, &Method::factor, statistics.covariance, p);
+  attach_map(out, p, real);
+  return out;
 }
 
 Fold LayerAlgebra::fold_average(const Vector& mean, const BlockMatrix& sigma,
-                                const LayerParameters& p) const {
-  return fold_with(&Method::factor_average, mean, sigma, p);
+                                const LayerParameters& p, Real real) const {
+  Fold out;
+  out.mean = mean;
+  factor_blocks(out, &Method::factor_average, sigma, p);
+  attach_map(out, p, real);
+  return out;
 }
 
 Fold LayerAlgebra::fold_transform(const Vector& mean, const BlockMatrix& T,
-                                  const LayerParameters& p) const {
+                                  const LayerParameters& p, Real real) const {
   Fold out;
   out.mean = mean;
   out.T = T;
-  attach_rotation(out, p);
+  attach_map(out, p, real);
   return out;
 }
 
-Fold LayerAlgebra::fold_with(FactorMember factor, const Vector& mean, const BlockMatrix& sigma,
-                             const LayerParameters& p) const {
-  Fold out;
-  out.mean = mean;
-  out.T = BlockMatrix(channels_, block_);
+void LayerAlgebra::factor_blocks(Fold& fold, FactorMember factor, const BlockMatrix& sigma,
+                                 const LayerParameters& p) const {
+  fold.T = BlockMatrix(channels_, block_);
   const Vector inner = scale_inside_ && !p.gamma.empty() ? p.gamma : Vector(channels_, 1.0);
   for (int64_t b = 0; b < sigma.count(); ++b) {
     const Vector gamma = slice(inner, sigma.offset(b), sigma.width(b));
-    out.factors.push_back((*method_.*factor)(sigma.get(b), gamma));
-    out.T.set(b, out.factors.back()->T);
-    out.amplification = std::max(out.amplification, amplification_of(*out.factors.back()));
+    fold.factors.push_back((*method_.*factor)(sigma.get(b), gamma));
+    fold.T.set(b, fold.factors.back()->T);
+    fold.amplification = std::max(fold.amplification, amplification_of(*fold.factors.back()));
   }
-  attach_rotation(out, p);
-  return out;
 }
 
 // P = R T with R = Γ, W or Γ W
-void LayerAlgebra::attach_rotation(Fold& fold, const LayerParameters& p) const {
+void LayerAlgebra::attach_map(Fold& fold, const LayerParameters& p, Real real) const {
+  BlockMatrix P = fold.T;
   if (rotation_) {
     fold.W = cayley(p.skew, channels_);
-    fold.P = BlockMatrix(channels_, channels_);
-    fold.P.set(0, linalg::matmul(fold.W, fold.T.dense()));
-  } else {
-    fold.P = fold.T;
+    P = BlockMatrix(channels_, channels_);
+    P.set(0, linalg::matmul(fold.W, fold.T.dense()));
   }
-  fold.P = scale_rows(outer_scale(p), std::move(fold.P));
+  P = scale_rows(outer_scale(p), std::move(P));
+  fold.map = affine_map(P, fold.T, fold.mean, p.bias, fold.amplification, real);
 }
 
 Vector LayerAlgebra::outer_scale(const LayerParameters& p) const {
   return p.gamma.empty() || scale_inside_ ? Vector(channels_, 1.0) : p.gamma;
 }
 
-LayerGradients LayerAlgebra::pullback(const Fold& fold, const LayerParameters& p,
-                                      const BlockMatrix& B, bool needs_sigma) const {
+LayerGradients LayerAlgebra::pullback(const Fold& fold, const LayerParameters& p, GradientSums sums,
+                                      Wanted wanted) const {
   LayerGradients out;
+  BlockMatrix dSigma;
+  if (needs_sums(fold, wanted)) {
+    out.bias = sums.sum;
+    const BlockMatrix B = about_mean(std::move(sums), fold.mean, fold.map.center);
+    const BlockMatrix dT = pullback_rotation(fold, p, B, out);
+    if (wanted.input && fold.samples > 0) {
+      dSigma = BlockMatrix(channels_, block_);
+      for (int64_t b = 0; b < dT.count(); ++b)
+        dSigma.set(b, sym(fold.factors[b]->pullback(dT.get(b))));
+    }
+  }
+  if (wanted.input)
+    out.input = fold.samples > 0
+                    ? gradient_map(fold.map, fold.mean, fold.samples, out.bias, std::move(dSigma))
+                    : gradient_map(fold.map);
+  return out;
+}
+
+/// ∇T = Rᵀ B inside the blocks of T; ∇γ and ∇S on the way.
+BlockMatrix LayerAlgebra::pullback_rotation(const Fold& fold, const LayerParameters& p,
+                                            const BlockMatrix& B, LayerGradients& out) const {
   const BlockMatrix scaled = scale_rows(outer_scale(p), B);  // Γ B
-  BlockMatrix dT;                                            // Rᵀ B, inside the blocks of T
+  BlockMatrix dT;
   if (rotation_) {
     const Matrix T = fold.T.dense(), dense = B.get(0), scaled_dense = scaled.get(0);
     const Matrix dR = linalg::matmul_nt(dense, T);  // ∇R = B Tᵀ
     if (!p.gamma.empty()) out.gamma = rowwise_dot(dR, fold.W);
-    const Matrix dW = orthobatch::scale_rows(outer_scale(p), dR);  // ∇W = Γ ∇R
+    const Matrix dW = core::scale_rows(outer_scale(p), dR);  // ∇W = Γ ∇R
     out.skew = pullback_cayley(p.skew, fold.W, dW, gradient_);
     dT = BlockMatrix::from_dense(linalg::matmul_tn(fold.W, scaled_dense), block_);
   } else {
@@ -145,12 +171,7 @@ LayerGradients LayerAlgebra::pullback(const Fold& fold, const LayerParameters& p
       const Vector dgamma = fold.factors[b]->pullback_scale(dT.get(b));
       out.gamma.insert(out.gamma.end(), dgamma.begin(), dgamma.end());
     }
-  if (!needs_sigma) return out;
-
-  out.sigma = BlockMatrix(channels_, block_);
-  for (int64_t b = 0; b < dT.count(); ++b)
-    out.sigma.set(b, sym(fold.factors[b]->pullback(dT.get(b))));
-  return out;
+  return dT;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

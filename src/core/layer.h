@@ -1,13 +1,16 @@
 #pragma once
-// The algebra of one layer between the passes over the data: from statistics to Z = P X + q, and
-// from the products of the backward pass to ∇γ, ∇S and ∇Σ. All N×N, all double, no tensors.
+// The whole algebra of one layer between the passes over the data: statistics in, the map
+// Z = P (X − center) + offset out; sums of the backward pass in, ∇γ, ∇b, ∇S and the map
+// ∇X = Pᵀ G + Q (X − center) + offset out. All N×N, all double, no tensors. Statistics and sums may
+// be those of several processes together (merge, +).
 
 #include <memory>
 
-#include "core/block_matrix.h"
+#include "core/affine.h"
 #include "core/method.h"
+#include "core/statistics.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 /// Learned values; an empty vector means the layer does not have them.
 struct LayerParameters {
@@ -18,11 +21,12 @@ struct LayerParameters {
 
 /// Z = P (X − μ) + b, with what the pullback needs.
 struct Fold {
-  Vector mean;                                   // μ
+  Vector mean;         // μ
+  double samples = 0;  // M that μ and Σ were taken from; 0: they are constants
+  AffineMap map;       // P = R T
   std::vector<std::unique_ptr<Factor>> factors;  // one per block; none from a running transform
   BlockMatrix T;
-  Matrix W;       // empty without rotation
-  BlockMatrix P;  // R T
+  Matrix W;  // empty without rotation
 
   /// How much larger the terms of T (X − μ) may be than their sum, which has unit variance:
   /// max_i Σ_j |T_ij| σ_j. Rounding is amplified by it. 1 from a running transform, which has no σ.
@@ -38,8 +42,9 @@ struct Fold {
 
 struct LayerGradients {
   Vector gamma;
+  Vector bias;
   Vector skew;
-  BlockMatrix sigma;  // ∇Σ, symmetric
+  GradientMap input;  // empty where it was not asked for
 };
 
 class LayerAlgebra {
@@ -51,22 +56,34 @@ class LayerAlgebra {
   /// Block size of P and B: that of T, or N with a rotation.
   int64_t product_block() const { return rotation_ ? channels_ : block_; }
 
-  Fold fold(const Vector& mean, const BlockMatrix& sigma, const LayerParameters& p) const;
+  Fold fold(Statistics statistics, const LayerParameters& p, Real real) const;
   /// From the running average of the conditioned covariance.
-  Fold fold_average(const Vector& mean, const BlockMatrix& sigma, const LayerParameters& p) const;
+  Fold fold_average(const Vector& mean, const BlockMatrix& sigma, const LayerParameters& p,
+                    Real real) const;
   /// From a running average of T.
-  Fold fold_transform(const Vector& mean, const BlockMatrix& T, const LayerParameters& p) const;
+  Fold fold_transform(const Vector& mean, const BlockMatrix& T, const LayerParameters& p,
+                      Real real) const;
 
-  /// From B = G Xcᵀ. ∇Σ is left empty where it is not needed: the statistics are constants
-  /// (evaluation), or the input wants no gradient.
-  LayerGradients pullback(const Fold& fold, const LayerParameters& p, const BlockMatrix& B,
-                          bool needs_sigma) const;
+  /// Which gradients are wanted. Those of the parameters need the sums over samples; so does the
+  /// input's where the statistics are the batch's own.
+  struct Wanted {
+    bool parameters = true, input = true;
+  };
+  bool needs_sums(const Fold& fold, Wanted wanted) const {
+    return wanted.parameters || (wanted.input && fold.samples > 0);
+  }
+  /// From G (X − center)ᵀ, center that of the fold's map, and G 1 over all samples of the
+  /// statistics; empty where needs_sums says no.
+  LayerGradients pullback(const Fold& fold, const LayerParameters& p, GradientSums sums,
+                          Wanted wanted) const;
 
  private:
   using FactorMember = std::unique_ptr<Factor> (Method::*)(const Matrix&, const Vector&) const;
-  Fold fold_with(FactorMember factor, const Vector& mean, const BlockMatrix& sigma,
-                 const LayerParameters& p) const;
-  void attach_rotation(Fold& fold, const LayerParameters& p) const;
+  void factor_blocks(Fold& fold, FactorMember factor, const BlockMatrix& sigma,
+                     const LayerParameters& p) const;
+  void attach_map(Fold& fold, const LayerParameters& p, Real real) const;
+  BlockMatrix pullback_rotation(const Fold& fold, const LayerParameters& p, const BlockMatrix& B,
+                                LayerGradients& out) const;
   Vector outer_scale(const LayerParameters& p) const;  // γ where it is part of R, else ones
 
   std::unique_ptr<Method> method_;
@@ -77,4 +94,4 @@ class LayerAlgebra {
   bool scale_inside_;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

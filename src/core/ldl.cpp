@@ -7,7 +7,7 @@
 #include "core/linalg.h"
 #include "core/spectrum.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 int64_t largest_diagonal(const Matrix& a, int64_t from) {
@@ -142,4 +142,4 @@ Matrix pullback_ldl(const LdlDecomposition& f, const Matrix& W, const Matrix& dW
   return sym(linalg::matmul(linalg::matmul_tn(f.L_inverse, inner), f.L_inverse));
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

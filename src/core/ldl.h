@@ -6,7 +6,7 @@
 #include "core/matrix.h"
 #include "orthobatch/spec.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 struct LdlDecomposition {
   Matrix L;                // unit lower triangular
@@ -40,4 +40,4 @@ Matrix pullback_ldl(const LdlDecomposition& f, const Matrix& W, const Matrix& dW
                     const Vector& d_floored, const std::vector<bool>& has_gradient,
                     Gradient gradient);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

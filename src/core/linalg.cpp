@@ -27,7 +27,7 @@ void openblas_set_num_threads(int count) __attribute__((weak));
 int openblas_get_num_threads() __attribute__((weak));
 }
 
-namespace orthobatch::linalg {
+namespace orthobatch::core::linalg {
 namespace {
 
 /// Keeps OpenBLAS on the calling thread while any of ours is inside it. Its thread pool spins: on
@@ -174,4 +174,4 @@ double null_tolerance(int64_t n) {
   return static_cast<double>(std::max<int64_t>(n, 16)) * std::numeric_limits<double>::epsilon();
 }
 
-}  // namespace orthobatch::linalg
+}  // namespace orthobatch::core::linalg

@@ -2,19 +2,12 @@
 // The one doorway to LAPACK, BLAS and oneDNN. Every status is checked here: a factorization that
 // fails throws FactorizationError and the caller's state is untouched.
 
-#include <stdexcept>
 #include <string>
 
 #include "core/matrix.h"
+#include "orthobatch/errors.h"
 
-namespace orthobatch {
-
-class FactorizationError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-namespace linalg {
+namespace orthobatch::core::linalg {
 
 enum class Op { none, transpose };
 
@@ -45,5 +38,4 @@ Matrix solve(const Matrix& a, const Matrix& b);
 /// Relative size under which an eigenvalue or pivot of an n×n covariance is rounding noise.
 double null_tolerance(int64_t n);
 
-}  // namespace linalg
-}  // namespace orthobatch
+}  // namespace orthobatch::core::linalg

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 Matrix Matrix::identity(int64_t n) { return diagonal(Vector(n, 1.0)); }
 
@@ -102,4 +102,4 @@ bool all_finite(const Vector& v) {
   return true;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 using Vector = std::vector<double>;
 
@@ -67,4 +67,4 @@ Vector rowwise_dot(const Matrix& a, const Matrix& b);
 bool all_finite(const Matrix& a);
 bool all_finite(const Vector& v);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -11,7 +11,7 @@
 #include "core/matrix.h"
 #include "orthobatch/spec.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 /// T = factor(Σ), with what the pullback needs to remember.
 class Factor {
@@ -80,6 +80,8 @@ struct Parameter {
   double default_value = 0;
   double minimum = 0;
   double maximum = std::numeric_limits<double>::infinity();
+  bool above = false;   ///< the minimum itself is not allowed
+  bool finite = false;  ///< nor is infinity
   Style style = Style::number;
   bool positional = true;  ///< may stand without its name, in the order of the list
   std::string meaning;     ///< for `orthobatch layers`
@@ -100,10 +102,10 @@ struct MethodInfo {
   std::string description;  ///< what it does in a sentence
   std::string paper;        ///< what the paper found
   std::vector<Parameter> parameters;
+  std::function<std::unique_ptr<Method>(const Arguments&)> make;
   bool has_paper_gradient = false;
   bool scale_inside = false;  ///< γ is part of T
   bool per_channel = false;   ///< sees each channel alone: no covariance is formed
-  std::function<std::unique_ptr<Method>(const Arguments&)> make;
 
   const Parameter* find(const std::string& parameter) const {
     for (const Parameter& p : parameters)
@@ -117,6 +119,7 @@ inline Parameter eps_parameter() {
   Parameter p;
   p.name = "eps";
   p.default_value = 1e-5;
+  p.finite = true;
   p.meaning = "added to the variances";
   return p;
 }
@@ -125,7 +128,7 @@ inline Parameter clamp_parameter() {
   Parameter p;
   p.name = "K";
   p.default_value = 1e12;
-  p.minimum = std::numeric_limits<double>::min();
+  p.above = true;
   p.meaning = "largest |1/(λi−λj)| in the gradient";
   return p;
 }
@@ -140,4 +143,4 @@ inline Parameter flag_parameter(const char* name, const char* meaning) {
   return p;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 const std::vector<MethodInfo>& registry() {
   static const std::vector<MethodInfo> methods = {
@@ -32,4 +32,4 @@ std::unique_ptr<Method> make_method(const LayerSpec& spec) {
   return find_method(spec.method()).make({spec.values(), spec.gradient()});
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -2,7 +2,7 @@
 
 #include "core/method.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 /// Every method, in the order `orthobatch layers` shows them.
 const std::vector<MethodInfo>& registry();
@@ -27,4 +27,4 @@ MethodInfo iternorm_method();
 /// X_corr: BN without parameters, then X (correlation.cpp).
 MethodInfo correlation_of(const MethodInfo& inner, std::string paper);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -10,7 +10,12 @@
 namespace orthobatch {
 namespace {
 
-constexpr double max_groups = 1 << 30;
+using core::find_method;
+using core::MethodInfo;
+using core::Parameter;
+using core::registry;
+
+constexpr double largest_group = 1 << 30;
 
 std::vector<std::string> method_names() {
   std::vector<std::string> out;
@@ -21,14 +26,13 @@ std::vector<std::string> method_names() {
 std::string range_text(const Parameter& p) {
   if (p.style == Parameter::Style::flag) return "0 or 1";
   const std::string kind = p.style == Parameter::Style::integer ? "a whole number" : "a number";
-  if (p.minimum == std::numeric_limits<double>::min()) return kind + " > 0";
-  if (std::isinf(p.maximum)) return kind + " ≥ " + number_text(p.minimum);
+  if (std::isinf(p.maximum)) return kind + (p.above ? " > " : " ≥ ") + number_text(p.minimum);
   return kind + " from " + number_text(p.minimum) + " to " + number_text(p.maximum);
 }
 
 bool in_range(const Parameter& p, double x) {
   if (!(x >= p.minimum && x <= p.maximum)) return false;
-  if (p.name.rfind("eps", 0) == 0 && std::isinf(x)) return false;
+  if ((p.above && x == p.minimum) || (p.finite && std::isinf(x))) return false;
   return p.style == Parameter::Style::number || p.style == Parameter::Style::fraction ||
          x == std::floor(x);
 }
@@ -37,11 +41,11 @@ std::string value_text(const Parameter& p, double x) {
   return p.style == Parameter::Style::fraction ? fraction_text(x) : number_text(x);
 }
 
-Parameter groups_parameter() {
+Parameter group_size_parameter() {
   Parameter p;
-  p.name = "groups";
+  p.name = "group_size";
   p.minimum = 1;
-  p.maximum = max_groups;
+  p.maximum = largest_group;
   p.style = Parameter::Style::integer;
   return p;
 }
@@ -90,10 +94,12 @@ class SpecParser {
     spec.rotation_ = rotation;
     if (!gradient_exists(spec)) throw SpecError(to_string(spec), 0, no_paper_gradient(spec));
   }
-  static void set_groups(LayerSpec& spec, int64_t groups) {
-    if (groups < 0)
-      throw SpecError(to_string(spec), 0, "groups must be a whole number ≥ 1, or 0 for none");
-    spec.groups_ = groups;
+  static void set_group_size(LayerSpec& spec, int64_t channels) {
+    const Parameter p = group_size_parameter();
+    if (channels != 0 && !in_range(p, static_cast<double>(channels)))
+      throw SpecError(to_string(spec), 0,
+                      p.name + " must be " + range_text(p) + ", or 0 for all channels");
+    spec.group_size_ = channels;
   }
 
  private:
@@ -163,8 +169,12 @@ class SpecParser {
     const std::string name = word();
     skip_space();
     if (name == "gradient") return gradient();
-    const Parameter groups = groups_parameter();
-    const Parameter* p = name == "groups" ? &groups : info_->find(name);
+    if (name == "groups")
+      fail(start,
+           "expected group_size=, the channels in a group (groups= would be read as their number, "
+           "as torch has it)");
+    const Parameter group_size = group_size_parameter();
+    const Parameter* p = name == group_size.name ? &group_size : info_->find(name);
     if (!p)
       fail(start, info_->name + " has no argument '" + name + "', expected " +
                       join_choices(keyword_names()) + suggestion(name, keyword_names()));
@@ -174,8 +184,8 @@ class SpecParser {
     const double value = number(*p);
     once(name, start);
     check_range(*p, value, value_at);
-    if (p == &groups)
-      spec_.groups_ = static_cast<int64_t>(value);
+    if (p == &group_size)
+      spec_.group_size_ = static_cast<int64_t>(value);
     else
       spec_.values_[name] = value;
   }
@@ -277,7 +287,7 @@ class SpecParser {
   std::vector<std::string> keyword_names() const {
     std::vector<std::string> out;
     for (const Parameter& p : info_->parameters) out.push_back(p.name);
-    out.insert(out.end(), {"groups", "gradient"});
+    out.insert(out.end(), {"group_size", "gradient"});
     return out;
   }
 
@@ -318,15 +328,28 @@ LayerSpec LayerSpec::with_rotation(Rotation rotation) const {
   return out;
 }
 
-LayerSpec LayerSpec::with_groups(int64_t channels_per_group) const {
+LayerSpec LayerSpec::with_group_size(int64_t channels) const {
   LayerSpec out = *this;
-  SpecParser::set_groups(out, channels_per_group);
+  SpecParser::set_group_size(out, channels);
   return out;
 }
 
 bool LayerSpec::operator==(const LayerSpec& other) const {
-  return method_ == other.method_ && values_ == other.values_ && groups_ == other.groups_ &&
+  return method_ == other.method_ && values_ == other.values_ && group_size_ == other.group_size_ &&
          gradient_ == other.gradient_ && rotation_ == other.rotation_;
+}
+
+std::vector<MethodDescription> methods() {
+  std::vector<MethodDescription> out;
+  for (const MethodInfo& info : registry()) {
+    MethodDescription m{info.name, info.formula, info.description, info.paper, {}, false};
+    m.has_paper_gradient = info.has_paper_gradient;
+    for (const Parameter& p : info.parameters)
+      m.arguments.push_back({p.name, p.default_value, range_text(p), p.positional,
+                             p.style == Parameter::Style::flag, p.meaning});
+    out.push_back(std::move(m));
+  }
+  return out;
 }
 
 LayerSpec parse(const std::string& text) { return LayerSpec(text); }
@@ -343,7 +366,7 @@ std::string to_string(const LayerSpec& spec) {
     else
       arguments.push_back((p.positional ? "" : p.name + "=") + value_text(p, x));
   }
-  if (spec.groups() > 0) arguments.push_back("groups=" + std::to_string(spec.groups()));
+  if (spec.group_size() > 0) arguments.push_back("group_size=" + std::to_string(spec.group_size()));
   if (spec.gradient() == Gradient::paper) arguments.push_back("gradient=paper");
 
   std::string out = info.name;

@@ -5,7 +5,7 @@
 
 #include "core/linalg.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 Matrix spectral_function(const Matrix& U, const Vector& f) {
   return sym(linalg::matmul_nt(scale_cols(U, f), U));
@@ -33,4 +33,4 @@ Vector inverse_roots(const Vector& lambda, double eps, int64_t* null) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -3,7 +3,7 @@
 
 #include "core/matrix.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 
 /// Relative distance under which `kinks` calls two values equal: finite differences in double
 /// cannot step between them.
@@ -22,4 +22,4 @@ double clamped_inverse(double x, double K);
 /// counted in `null`. With ε > 0 nothing lies below ε but rounding, which is cut off.
 Vector inverse_roots(const Vector& lambda, double eps, int64_t* null);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

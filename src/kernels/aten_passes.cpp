@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
 #include "kernels/convert.h"
 #include "kernels/passes.h"
 
@@ -34,35 +36,37 @@ BlockMatrix to_blocks(const at::Tensor& t, int64_t block) {
 
 class AtenPasses : public Passes {
  public:
-  Moments moments(const at::Tensor& x, int64_t block) const override {
+  Statistics moments(const at::Tensor& x, int64_t block) const override {
     const at::Tensor X = rows(x).to(at::kDouble);
     const at::Tensor mean = X.mean(1, /*keepdim=*/true);
     const at::Tensor centered = X - mean;
-    return {to_vector(mean), to_blocks(at::mm(centered, centered.t()) / X.size(1), block)};
+    return {static_cast<double>(X.size(1)), to_vector(mean),
+            to_blocks(at::mm(centered, centered.t()) / X.size(1), block)};
   }
 
-  at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                       const Vector& offset, Sums sums) const override {
+  at::Tensor transform(const at::Tensor& x, const AffineMap& map) const override {
     const at::TensorOptions type =
-        sums == Sums::in_double ? x.options().dtype(at::kDouble) : x.options();
-    const at::Tensor X = rows(x).to(type) - column(center, type);
-    return unrows(at::mm(dense(P, type), X) + column(offset, type), x);
+        map.sums == Sums::in_double ? x.options().dtype(at::kDouble) : x.options();
+    const at::Tensor X = rows(x).to(type) - column(map.center, type);
+    return unrows(at::mm(dense(map.P, type), X) + column(map.offset, type), x);
   }
 
-  Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center, int64_t block,
-                    Sums) const override {
+  GradientSums products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
+                        int64_t block, Sums) const override {
     const at::Tensor G = rows(g).to(at::kDouble);
     const at::Tensor X = rows(x).to(at::kDouble) - column(center, x.options().dtype(at::kDouble));
     return {to_blocks(at::mm(G, X.t()), block), to_vector(G.sum(1))};
   }
 
-  at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                            const BlockMatrix& Q, const Vector& center, const Vector& offset,
-                            Sums) const override {
+  at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x,
+                            const GradientMap& map) const override {
     // In double: Q goes with 1/σ² and need not fit float's range.
     const at::TensorOptions type = g.options().dtype(at::kDouble);
-    at::Tensor out = at::mm(dense(P, type).t(), rows(g).to(type)) + column(offset, type);
-    if (!Q.empty()) out = out + at::mm(dense(Q, type), rows(x).to(type) - column(center, type));
+    at::Tensor out = at::mm(dense(map.P, type).t(), rows(g).to(type)) + column(map.offset, type);
+    if (!map.Q.empty())
+      out = out + at::mm(dense(map.Q, type), rows(x).to(type) - column(map.center, type));
+    if (g.scalar_type() == at::kFloat)
+      out.clamp_(std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
     return unrows(out, g);
   }
 };

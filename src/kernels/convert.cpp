@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace orthobatch {
+namespace orthobatch::kernels {
 
 Vector to_vector(const at::Tensor& t) {
   if (!t.defined()) return {};
@@ -27,4 +27,4 @@ at::Tensor to_tensor(const Matrix& m) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::kernels

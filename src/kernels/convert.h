@@ -5,7 +5,10 @@
 
 #include "core/matrix.h"
 
-namespace orthobatch {
+namespace orthobatch::kernels {
+
+using core::Matrix;
+using core::Vector;
 
 /// A tensor's values in order; empty for an undefined one.
 Vector to_vector(const at::Tensor& t);
@@ -17,4 +20,4 @@ Matrix to_matrix(const at::Tensor& t);
 at::Tensor to_tensor(const Vector& v);
 at::Tensor to_tensor(const Matrix& m);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::kernels

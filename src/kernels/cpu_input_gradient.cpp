@@ -1,27 +1,12 @@
 #include <ATen/ops/empty_like.h>
 
-#include <cmath>
-
 #include "kernels/cpu_passes.h"
 
 namespace orthobatch::kernels {
-namespace {
-
-/// A power of two s such that Q·s and (X − center)/s are both of moderate size where Q·X is: Q goes
-/// with 1/σ², which leaves float's range long before 1/σ does. 1 where Q itself is moderate.
-double balance(const BlockMatrix& Q) {
-  double largest = 0;
-  for (double q : Q.values()) largest = std::max(largest, std::abs(q));
-  if (!(largest > 0) || std::isinf(largest)) return 1.0;
-  const double exponent = std::log2(largest);
-  return std::abs(exponent) < 60 ? 1.0 : std::exp2(std::round(-0.5 * exponent));
-}
-
-}  // namespace
 
 template <typename T, typename S>
-at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                              const BlockMatrix& Q, const Vector& center, const Vector& offset) {
+at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const GradientMap& map) {
+  const BlockMatrix &P = map.P, &Q = map.Q;
   constexpr bool converts = !std::is_same_v<T, S>;
   const Layout layout = layout_of(g);
   const Tiling tiling(layout, sizeof(S));
@@ -30,19 +15,18 @@ at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const Bl
   const T* grad = g.data_ptr<T>();
   const T* data = Q.empty() ? grad : x.data_ptr<T>();
 
-  const double scale = balance(Q);
   BlockMatrix balanced = Q;
-  balanced *= scale;
-  const S unscale = static_cast<S>(1.0 / scale);
+  balanced *= map.scale;
+  const S unscale = static_cast<S>(1.0 / map.scale);
   const std::vector<S> p(P.values().begin(), P.values().end());
   const std::vector<S> q(balanced.values().begin(), balanced.values().end());
   // Diagonal parts have a loop of their own where nothing is converted.
   const bool p_diagonal = !converts && P.block() == 1,
              q_diagonal = !converts && !Q.empty() && Q.block() == 1;
   const bool q_dense = !Q.empty() && !q_diagonal;
-  const bool packs = q_dense && (converts || scale != 1 || !all_zero(center));
+  const bool packs = q_dense && (converts || map.scale != 1 || !all_zero(map.center));
   const Vector none(layout.channels);
-  const auto mu = runs.constants<S>(center), constant = runs.constants<S>(offset),
+  const auto mu = runs.constants<S>(map.center), constant = runs.constants<S>(map.offset),
              zero = runs.constants<S>(none);
   const auto p_run = runs.constants<S>(p_diagonal ? P.values() : none);
   const auto q_run = runs.constants<S>(q_diagonal ? balanced.values() : none);
@@ -54,16 +38,16 @@ at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const Bl
     for (int64_t t = begin; t < end; ++t) {
       const Tile tile = tiling[t];
       // The constant and the diagonal parts first, then the products on top of them.
-      runs.for_each(tile, [&](int64_t at, int64_t packed_at, int64_t count, int64_t c) {
-        S* out = result.run(at, packed_at);
-        const int64_t period = runs.period();
+      runs.for_each(tile, [&](const Run& run) {
+        S* out = result.start(run);
+        const int64_t period = runs.period(), count = run.count, c = run.channel;
         if constexpr (converts)
-          center_run(grad + at, count, period, &zero[c], S(1), &packed_grad[packed_at]);
+          center_run(grad + run.at, count, period, &zero[c], S(1), &packed_grad[run.packed]);
         else if (p_diagonal || q_diagonal)
-          loops<T>().gradient(grad + at, data + at, count, period, &p_run[c], &q_run[c], &mu[c],
-                              unscale, &constant[c], out);
+          loops<T>().gradient(grad + run.at, data + run.at, count, period, &p_run[c], &q_run[c],
+                              &mu[c], unscale, &constant[c], out);
         if (!p_diagonal && !q_diagonal) loops<S>().fill(count, period, &constant[c], out);
-        if (packs) center_run(data + at, count, period, &mu[c], unscale, &packed[packed_at]);
+        if (packs) center_run(data + run.at, count, period, &mu[c], unscale, &packed[run.packed]);
       });
       const Operand<S> to = result.operand(tile);
       if (!p_diagonal)
@@ -79,13 +63,10 @@ at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const Bl
 }
 
 template at::Tensor cpu_input_gradient<float, float>(const at::Tensor&, const at::Tensor&,
-                                                     const BlockMatrix&, const BlockMatrix&,
-                                                     const Vector&, const Vector&);
+                                                     const GradientMap&);
 template at::Tensor cpu_input_gradient<float, double>(const at::Tensor&, const at::Tensor&,
-                                                      const BlockMatrix&, const BlockMatrix&,
-                                                      const Vector&, const Vector&);
+                                                      const GradientMap&);
 template at::Tensor cpu_input_gradient<double, double>(const at::Tensor&, const at::Tensor&,
-                                                       const BlockMatrix&, const BlockMatrix&,
-                                                       const Vector&, const Vector&);
+                                                       const GradientMap&);
 
 }  // namespace orthobatch::kernels

@@ -42,8 +42,9 @@ void sum_diagonal(const T* x, const Layout& layout, const Vector& shift, const T
   const std::vector<T> base = runs.constants<T>(shift);
   Vector sum(runs.size()), square(runs.size());
   for (int64_t t = begin; t < end; ++t)
-    runs.for_each(tiling[t], [&](int64_t at, int64_t, int64_t count, int64_t c) {
-      loops<T>().moments(x + at, count, runs.period(), &base[c], &sum[c], &square[c]);
+    runs.for_each(tiling[t], [&](const Run& run) {
+      const int64_t c = run.channel;
+      loops<T>().moments(x + run.at, run.count, runs.period(), &base[c], &sum[c], &square[c]);
     });
   runs.add_sums(sum, out.sum.data());
   runs.add_sums(square, out.squares.data(0));
@@ -127,7 +128,7 @@ void finish_covariance(BlockMatrix& cov, const Vector& excess, double m) {
 }  // namespace
 
 template <typename T>
-Moments cpu_moments(const at::Tensor& x, int64_t block) {
+Statistics cpu_moments(const at::Tensor& x, int64_t block) {
   const Layout layout = layout_of(x);
   const Tiling tiling(layout, sizeof(double), block == 1 ? 2048 : layout.sample_major ? 128 : 256);
   const T* data = x.data_ptr<T>();
@@ -150,7 +151,7 @@ Moments cpu_moments(const at::Tensor& x, int64_t block) {
     parts[0].squares += parts[r].squares;
   }
   const double m = static_cast<double>(layout.samples());
-  Moments out{Vector(n), std::move(parts[0].squares)};
+  Statistics out{m, Vector(n), std::move(parts[0].squares)};
   for (int64_t c = 0; c < n; ++c) {
     excess[c] /= m;
     out.mean[c] = shift[c] + excess[c];
@@ -159,7 +160,7 @@ Moments cpu_moments(const at::Tensor& x, int64_t block) {
   return out;
 }
 
-template Moments cpu_moments<float>(const at::Tensor&, int64_t);
-template Moments cpu_moments<double>(const at::Tensor&, int64_t);
+template Statistics cpu_moments<float>(const at::Tensor&, int64_t);
+template Statistics cpu_moments<double>(const at::Tensor&, int64_t);
 
 }  // namespace orthobatch::kernels

@@ -4,7 +4,10 @@
 // tensors where no centring is asked for; what is summed over samples is summed across tiles in
 // double.
 
+#include <algorithm>
+#include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "core/linalg.h"
 #include "kernels/loops.h"
@@ -13,23 +16,23 @@
 
 namespace orthobatch::kernels {
 
+namespace linalg = core::linalg;
+
 template <typename T>
-Moments cpu_moments(const at::Tensor& x, int64_t block);
+Statistics cpu_moments(const at::Tensor& x, int64_t block);
 
 // S is the type of the products and their sums: T, or double for float data whose terms cancel.
 // That is rare, so plain loops convert.
 
 template <typename T, typename S>
-at::Tensor cpu_transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                         const Vector& offset);
+at::Tensor cpu_transform(const at::Tensor& x, const AffineMap& map);
 
 template <typename T, typename S>
-Products cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
-                      int64_t block);
+GradientSums cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
+                          int64_t block);
 
 template <typename T, typename S>
-at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                              const BlockMatrix& Q, const Vector& center, const Vector& offset);
+at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const GradientMap& map);
 
 inline bool all_zero(const Vector& v) {
   return std::all_of(v.begin(), v.end(), [](double d) { return d == 0; });
@@ -68,7 +71,7 @@ Operand<const S> tile_operand(const T* data, const std::vector<S>& packed, const
 }
 
 /// Where a tile's result is summed: in the tensor itself, or in a packed copy of type S that is
-/// then rounded into it.
+/// then rounded into it, numbers beyond T's range to its largest.
 template <typename T, typename S>
 class TileResult {
  public:
@@ -82,18 +85,20 @@ class TileResult {
       return {out_ + tile.offset, tile.stride};
   }
 
-  /// The start of a run, by its place in the tensor and in a packed copy.
-  S* run(int64_t in_tensor, int64_t in_packed) {
+  /// Where a run of the tile starts.
+  S* start(const Run& run) {
     if constexpr (converts)
-      return packed_.data() + in_packed;
+      return packed_.data() + run.packed;
     else
-      return out_ + in_tensor;
+      return out_ + run.at;
   }
 
   void store(const Runs& runs, const Tile& tile) {
     if constexpr (converts)
-      runs.for_each(tile, [&](int64_t at, int64_t packed_at, int64_t count, int64_t) {
-        std::copy_n(packed_.data() + packed_at, count, out_ + at);
+      runs.for_each(tile, [&](const Run& run) {
+        constexpr S largest = std::numeric_limits<T>::max();
+        for (int64_t k = 0; k < run.count; ++k)
+          out_[run.at + k] = static_cast<T>(std::clamp(packed_[run.packed + k], -largest, largest));
       });
   }
 

@@ -11,13 +11,15 @@ constexpr int64_t flush_after = 256;
 
 template <typename T>
 void products_diagonal(const T* grad, const T* data, const Layout& layout, const Vector& center,
-                       const Tiling& tiling, int64_t begin, int64_t end, Products& out) {
+                       const Tiling& tiling, int64_t begin, int64_t end, GradientSums& out) {
   const Runs runs(layout);
   const std::vector<T> mu = runs.constants<T>(center);
   Vector sum(runs.size()), product(runs.size());
   for (int64_t t = begin; t < end; ++t)
-    runs.for_each(tiling[t], [&](int64_t at, int64_t, int64_t count, int64_t c) {
-      loops<T>().products(grad + at, data + at, count, runs.period(), &mu[c], &sum[c], &product[c]);
+    runs.for_each(tiling[t], [&](const Run& run) {
+      const int64_t c = run.channel;
+      loops<T>().products(grad + run.at, data + run.at, run.count, runs.period(), &mu[c], &sum[c],
+                          &product[c]);
     });
   runs.add_sums(sum, out.sum.data());
   runs.add_sums(product, out.B.data(0));
@@ -25,7 +27,7 @@ void products_diagonal(const T* grad, const T* data, const Layout& layout, const
 
 template <typename T, typename S>
 void products_dense(const T* grad, const T* data, const Layout& layout, const Vector& center,
-                    const Tiling& tiling, int64_t begin, int64_t end, Products& out) {
+                    const Tiling& tiling, int64_t begin, int64_t end, GradientSums& out) {
   const Runs runs(layout);
   const std::vector<S> mu = runs.constants<S>(center), none(mu.size());
   const bool converts = !std::is_same_v<T, S>, packs = converts || !all_zero(center);
@@ -37,10 +39,12 @@ void products_dense(const T* grad, const T* data, const Layout& layout, const Ve
   int64_t pending = 0;  // samples summed in `product`
   for (int64_t t = begin; t < end; ++t) {
     const Tile tile = tiling[t];
-    runs.for_each(tile, [&](int64_t at, int64_t to, int64_t count, int64_t c) {
-      loops<T>().sum(grad + at, count, runs.period(), &sum[c]);
-      if (packs) center_run(data + at, count, runs.period(), &mu[c], S(1), &packed[to]);
-      if (converts) center_run(grad + at, count, runs.period(), &none[c], S(1), &packed_grad[to]);
+    runs.for_each(tile, [&](const Run& run) {
+      const int64_t count = run.count, period = runs.period(), c = run.channel;
+      loops<T>().sum(grad + run.at, count, period, &sum[c]);
+      if (packs) center_run(data + run.at, count, period, &mu[c], S(1), &packed[run.packed]);
+      if (converts)
+        center_run(grad + run.at, count, period, &none[c], S(1), &packed_grad[run.packed]);
     });
     const Operand<const S> g = tile_operand(grad, packed_grad, layout, tile),
                            x = tile_operand(data, packed, layout, tile);
@@ -63,12 +67,12 @@ void products_dense(const T* grad, const T* data, const Layout& layout, const Ve
 }  // namespace
 
 template <typename T, typename S>
-Products cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
-                      int64_t block) {
+GradientSums cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
+                          int64_t block) {
   const Layout layout = layout_of(x);
   const Tiling tiling(layout, sizeof(T));
   const int64_t n = layout.channels;
-  std::vector<Products> parts(tiling.ranges(), {BlockMatrix(n, block), Vector(n)});
+  std::vector<GradientSums> parts(tiling.ranges(), {BlockMatrix(n, block), Vector(n)});
   tiling.for_ranges([&](int64_t r, int64_t begin, int64_t end) {
     const T *grad = g.data_ptr<T>(), *data = x.data_ptr<T>();
     if (block == 1)  // its sums are in double whatever the data
@@ -83,11 +87,11 @@ Products cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& ce
   return std::move(parts[0]);
 }
 
-template Products cpu_products<float, float>(const at::Tensor&, const at::Tensor&, const Vector&,
-                                             int64_t);
-template Products cpu_products<float, double>(const at::Tensor&, const at::Tensor&, const Vector&,
-                                              int64_t);
-template Products cpu_products<double, double>(const at::Tensor&, const at::Tensor&, const Vector&,
-                                               int64_t);
+template GradientSums cpu_products<float, float>(const at::Tensor&, const at::Tensor&,
+                                                 const Vector&, int64_t);
+template GradientSums cpu_products<float, double>(const at::Tensor&, const at::Tensor&,
+                                                  const Vector&, int64_t);
+template GradientSums cpu_products<double, double>(const at::Tensor&, const at::Tensor&,
+                                                   const Vector&, int64_t);
 
 }  // namespace orthobatch::kernels

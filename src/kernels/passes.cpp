@@ -14,11 +14,8 @@ at::Tensor same_layout(const at::Tensor& g, const at::Tensor& x) {
   return at::empty_like(x).copy_(g);
 }
 
-Vector center_of(const Vector& mean, at::ScalarType type) {
-  Vector out = mean;
-  if (type == at::kFloat)
-    for (double& m : out) m = static_cast<float>(m);
-  return out;
+core::Real real_of(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? core::Real::float64 : core::Real::float32;
 }
 
 const Passes& passes_for(const at::Tensor& x) { return x.is_cpu() ? cpu_passes() : aten_passes(); }

@@ -1,6 +1,7 @@
 #pragma once
 // The four passes over the data. They know channels and samples, block-diagonal matrices and
-// constants; nothing of methods, parameters or autograd.
+// constants; nothing of methods, parameters or autograd. The maps they compute are those of
+// core/affine.h.
 //
 // X is N channels × M samples, M = batch · positions; tensors are (batch, N, …) in any dense
 // layout. Statistics and small matrices are double whatever the tensor holds. `center` is a
@@ -9,19 +10,18 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/block_matrix.h"
+#include "core/affine.h"
+#include "core/statistics.h"
 
 namespace orthobatch::kernels {
 
-struct Moments {
-  Vector mean;             // μ, N
-  BlockMatrix covariance;  // Xc Xcᵀ / M
-};
-
-struct Products {
-  BlockMatrix B;  // G (X − center)ᵀ
-  Vector sum;     // G 1
-};
+using core::AffineMap;
+using core::BlockMatrix;
+using core::GradientMap;
+using core::GradientSums;
+using core::Statistics;
+using core::Sums;
+using core::Vector;
 
 /// x with its memory dense in one of the layouts the passes read: itself where it is already.
 at::Tensor dense_layout(const at::Tensor& x);
@@ -29,31 +29,27 @@ at::Tensor dense_layout(const at::Tensor& x);
 /// g in the layout of x (dense): itself where it is already.
 at::Tensor same_layout(const at::Tensor& g, const at::Tensor& x);
 
-/// The mean rounded to what the tensor's type holds, so that X − center is exact where it matters.
-Vector center_of(const Vector& mean, at::ScalarType type);
-
-/// The type in which the products with float data are summed; of double data it is double.
-enum class Sums { in_type, in_double };
+/// Of a tensor whose type is float or double.
+core::Real real_of(const at::Tensor& x);
 
 class Passes {
  public:
   virtual ~Passes() = default;
 
   /// Forward 1: mean and covariance, the latter in blocks of `block` channels.
-  virtual Moments moments(const at::Tensor& x, int64_t block) const = 0;
+  virtual Statistics moments(const at::Tensor& x, int64_t block) const = 0;
 
   /// Forward 2: Z = P (X − center) + offset.
-  virtual at::Tensor transform(const at::Tensor& x, const BlockMatrix& P, const Vector& center,
-                               const Vector& offset, Sums sums) const = 0;
+  virtual at::Tensor transform(const at::Tensor& x, const AffineMap& map) const = 0;
 
   /// Backward 1: B and G1.
-  virtual Products products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
-                            int64_t block, Sums sums) const = 0;
+  virtual GradientSums products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
+                                int64_t block, Sums sums) const = 0;
 
-  /// Backward 2: ∇X = Pᵀ G + Q (X − center) + offset; an empty Q leaves its term out.
-  virtual at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x, const BlockMatrix& P,
-                                    const BlockMatrix& Q, const Vector& center,
-                                    const Vector& offset, Sums sums) const = 0;
+  /// Backward 2: ∇X = Pᵀ G + Q (X − center) + offset; an empty Q leaves its term out. Beyond the
+  /// range of the type it is the type's largest number.
+  virtual at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x,
+                                    const GradientMap& map) const = 0;
 };
 
 /// Threaded kernels for CPU tensors.

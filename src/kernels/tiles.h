@@ -83,6 +83,14 @@ class Tiling {
   int64_t per_outer_;
 };
 
+/// Values of a tile that lie one behind the other.
+struct Run {
+  int64_t at;       // the first, in the tensor
+  int64_t packed;   // the first, in a packed copy of the tile
+  int64_t count;    // values
+  int64_t channel;  // of the first: its entry among the constants
+};
+
 /// Tiles as runs for the inner loops (loops.h), and the channels' constants and sums as those take
 /// them. Of few channels in sample-major the constants are repeated, so that a period is long
 /// enough for a loop.
@@ -109,16 +117,16 @@ class Runs {
     for (int64_t k = 0; k < size(); ++k) total[k % layout_.channels] += sums[k];
   }
 
-  /// visit(first value in the tensor, first in a packed copy of the tile, values, first entry of
-  /// the constants). The packed copy has N values a sample (sample-major) or rows of packed_row(samples).
+  /// visit(run), over all of a tile. A packed copy has N values a sample (sample-major) or rows of
+  /// packed_row(samples).
   template <typename Visit>
   void for_each(const Tile& tile, const Visit& visit) const {
     if (layout_.sample_major) {
-      visit(tile.offset, int64_t(0), tile.samples * layout_.channels, int64_t(0));
+      visit(Run{tile.offset, 0, tile.samples * layout_.channels, 0});
       return;
     }
     for (int64_t c = 0; c < layout_.channels; ++c)
-      visit(tile.offset + c * tile.stride, c * packed_row(tile.samples), tile.samples, c);
+      visit(Run{tile.offset + c * tile.stride, c * packed_row(tile.samples), tile.samples, c});
   }
 
  private:

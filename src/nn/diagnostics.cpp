@@ -13,6 +13,12 @@
 namespace orthobatch {
 namespace {
 
+using core::Vector;
+namespace linalg = core::linalg;
+using kernels::to_matrix;
+using kernels::to_tensor;
+using kernels::to_vector;
+
 /// Eigenvalues of a covariance, descending; of variances, themselves.
 Vector spectrum(const torch::Tensor& covariance) {
   TORCH_CHECK(
@@ -32,7 +38,7 @@ torch::Tensor covariance(const torch::Tensor& x) {
   TORCH_CHECK(x.dim() >= 2 && x.numel() > 0, "expected a non-empty (N, C, …) tensor, got size ",
               x.sizes());
   const torch::Tensor dense_x = kernels::dense_layout(x.detach());
-  const kernels::Moments m = kernels::passes_for(x).moments(dense_x, x.size(1));
+  const kernels::Statistics m = kernels::passes_for(x).moments(dense_x, x.size(1));
   return to_tensor(m.covariance.dense());
 }
 
@@ -60,7 +66,7 @@ double effective_rank(const torch::Tensor& covariance, double q) {
   Vector lambda = spectrum(covariance);
   const double noise = linalg::null_tolerance(static_cast<int64_t>(lambda.size())) * lambda.front();
   for (double& l : lambda) l = l <= noise ? 0.0 : l;
-  return effective_rank(lambda, q);
+  return core::effective_rank(lambda, q);
 }
 
 std::vector<LayerSummary> summarize(const torch::nn::Module& net) {

@@ -7,14 +7,13 @@
 
 #include "core/layer.h"
 
-namespace orthobatch {
+namespace orthobatch::nn {
 
 /// Everything one call of a layer fixes before the data are transformed.
 struct LayerCall {
-  std::shared_ptr<const LayerAlgebra> algebra;
-  std::shared_ptr<const Fold> fold;
-  LayerParameters parameters;
-  bool statistics_are_constant = false;  // evaluation: μ and T do not depend on x
+  std::shared_ptr<const core::LayerAlgebra> algebra;
+  std::shared_ptr<const core::Fold> fold;
+  core::LayerParameters parameters;
   std::string description;
 };
 
@@ -23,4 +22,4 @@ struct LayerCall {
 torch::Tensor apply_layer(const torch::Tensor& x, const torch::Tensor& weight,
                           const torch::Tensor& bias, const torch::Tensor& skew, LayerCall call);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::nn

@@ -1,6 +1,7 @@
 #include "orthobatch/modules.h"
 
 #include <torch/nn/init.h>
+#include <torch/serialize/archive.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -17,22 +18,36 @@
 #include "nn/function.h"
 
 namespace orthobatch {
+namespace nn {
 
 /// P and b folded from running statistics, with the values they were folded from.
 struct CachedFold {
-  Vector mean;
-  Vector statistic;  // running variance, covariance or transform
-  LayerParameters parameters;
-  std::shared_ptr<const Fold> fold;
+  core::Real real;
+  core::Vector mean;
+  core::Vector statistic;  // running variance, covariance or transform
+  core::LayerParameters parameters;
+  std::shared_ptr<const core::Fold> fold;
 
   bool same_inputs(const CachedFold& other) const {
-    return mean == other.mean && statistic == other.statistic &&
+    return real == other.real && mean == other.mean && statistic == other.statistic &&
            parameters.gamma == other.parameters.gamma && parameters.bias == other.parameters.bias &&
            parameters.skew == other.parameters.skew;
   }
 };
 
+}  // namespace nn
+
 namespace {
+
+using core::BlockMatrix;
+using core::find_method;
+using core::Fold;
+using core::Matrix;
+using core::Vector;
+using kernels::to_matrix;
+using kernels::to_tensor;
+using kernels::to_vector;
+using nn::CachedFold;
 
 /// A diagonal as C values, anything else as C×C.
 torch::Tensor statistic_tensor(const BlockMatrix& m, bool diagonal) {
@@ -60,6 +75,22 @@ void warn_of_slow_blas() {
 /// Statistics of more channels would take tens of gigabytes and days to factor.
 constexpr int64_t max_channels = 1 << 16;
 
+void check_momentum(const c10::optional<double>& momentum, const std::string& layer) {
+  TORCH_CHECK(!momentum || (*momentum >= 0 && *momentum <= 1), layer,
+              ": expected a momentum from 0 to 1, got ", momentum.value_or(0));
+}
+
+/// Whether a state of one spec means the same to the other: arguments that are numbers may differ.
+bool same_state(const LayerSpec& a, const LayerSpec& b) {
+  if (a.method() != b.method() || a.rotation() != b.rotation() || a.group_size() != b.group_size())
+    return false;
+  for (const core::Parameter& p : find_method(a.method()).parameters)
+    if (p.style == core::Parameter::Style::flag && a.value(p.name) != b.value(p.name)) return false;
+  return true;
+}
+
+constexpr const char* spec_key = "spec";
+
 /// average ← (1−momentum) average + momentum value, in the average's own type.
 void average_into(torch::Tensor& average, const torch::Tensor& value, double momentum) {
   average.mul_(1 - momentum).add_(value.to(average.options()), momentum);
@@ -73,13 +104,12 @@ BatchOrthoLayer::BatchOrthoLayer(const BatchOrthoOptions& options_, const char* 
     : options(options_), type_(type) {
   TORCH_CHECK(options.channels() >= 1 && options.channels() <= max_channels, type_,
               ": expected 1 to ", max_channels, " channels, got ", options.channels());
-  TORCH_CHECK(!options.momentum() || (*options.momentum() >= 0 && *options.momentum() <= 1), type_,
-              ": expected a momentum from 0 to 1, got ", options.momentum().value_or(0));
+  check_momentum(options.momentum(), type_);
   TORCH_CHECK(options.running_average() == RunningAverage::covariance ||
                   !find_method(options.spec().method()).scale_inside,
               type_, ": ", options.spec().method(),
               " has its scale inside the transform; expected RunningAverage::covariance");
-  algebra_ = std::make_shared<const LayerAlgebra>(options.spec(), options.channels());
+  algebra_ = std::make_shared<const core::LayerAlgebra>(options.spec(), options.channels());
   if (!is_per_channel()) warn_of_slow_blas();
 }
 
@@ -98,6 +128,67 @@ std::vector<torch::Tensor*> BatchOrthoLayer::exact_buffers() {
   for (torch::Tensor* t : {&running_cov, &running_transform, &num_batches_tracked})
     if (t->defined()) out.push_back(t);
   return out;
+}
+
+std::vector<BatchOrthoLayer::Entry> BatchOrthoLayer::state() const {
+  const int64_t n = options.channels();
+  std::vector<Entry> out;
+  const auto add = [&](const char* name, const torch::Tensor& t, std::vector<int64_t> shape) {
+    if (t.defined()) out.push_back({name, &t, std::move(shape)});
+  };
+  add("weight", weight, {n});
+  add("bias", bias, {n});
+  add("skew", skew, {core::skew_size(n)});
+  add("running_mean", running_mean, {n});
+  add("running_var", running_var, {n});
+  add("running_cov", running_cov, {n, n});
+  add("running_transform", running_transform, {n, n});
+  add("num_batches_tracked", num_batches_tracked, {});
+  return out;
+}
+
+void BatchOrthoLayer::check_state() const {
+  for (const Entry& entry : state()) {
+    const torch::Tensor& t = *entry.tensor;
+    TORCH_CHECK(t.sizes() == entry.shape, description(), ": expected ", entry.name, " of size ",
+                torch::IntArrayRef(entry.shape), ", got ", t.sizes());
+  }
+  for (const torch::Tensor* t : {&running_cov, &running_transform})
+    TORCH_CHECK(!t->defined() || t->scalar_type() == torch::kDouble, description(),
+                ": expected the running covariance or transform in double, got ", t->scalar_type());
+  TORCH_CHECK(!num_batches_tracked.defined() || num_batches_tracked.scalar_type() == torch::kLong,
+              description(), ": expected num_batches_tracked as int64, got ",
+              num_batches_tracked.scalar_type());
+}
+
+void BatchOrthoLayer::save_spec(torch::serialize::OutputArchive& archive) const {
+  archive.write(spec_key, c10::IValue(to_string(options.spec())));
+}
+
+void BatchOrthoLayer::check_archive(torch::serialize::InputArchive& archive) const {
+  if (c10::IValue text; archive.try_read(spec_key, text)) {
+    TORCH_CHECK(text.isString(), description(), ": expected a spec in the state, got ",
+                text.tagKind());
+    const std::string& found = text.toStringRef();
+    bool same = false;
+    try {
+      same = same_state(parse(found), options.spec());
+    } catch (const SpecError&) {
+      // Of a later version, or of no version: another spec.
+    }
+    TORCH_CHECK(same, description(), ": expected a state of ", to_string(options.spec()),
+                ", got one of ", found, "; the layer is unchanged");
+  }
+  for (const Entry& entry : state()) {
+    torch::Tensor found;
+    const bool is_buffer = !entry.tensor->requires_grad();
+    if (!archive.try_read(entry.name, found, is_buffer) &&
+        !archive.try_read(entry.name, found, !is_buffer))
+      continue;  // torch names what is missing
+    TORCH_CHECK(found.sizes() == entry.shape, description(), ": expected ", entry.name, " of size ",
+                torch::IntArrayRef(entry.shape), " in the state, got ", found.sizes(),
+                "; the layer is unchanged");
+  }
 }
 
 void BatchOrthoLayer::reset_running_stats() {
@@ -154,6 +245,7 @@ void BatchOrthoLayer::refuse_values(const torch::Tensor& input) const {
 
 torch::Tensor BatchOrthoLayer::run(const torch::Tensor& input, bool training) {
   const bool batch_statistics = training || !running_mean.defined();
+  check_state();
   check_input(input, batch_statistics);
   if (input.numel() == 0) return input.clone();  // as torch: empty, and no statistics to learn
   return batch_statistics ? run_on_batch(input, training && running_mean.defined())
@@ -163,7 +255,8 @@ torch::Tensor BatchOrthoLayer::run(const torch::Tensor& input, bool training) {
 torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool update_running) {
   const torch::Tensor x = kernels::dense_layout(input);
   const int64_t samples = x.numel() / options.channels();
-  const kernels::Moments moments = kernels::passes_for(x).moments(x.detach(), algebra_->block());
+  if (update_running) check_momentum(options.momentum(), description());
+  kernels::Statistics moments = kernels::passes_for(x).moments(x.detach(), algebra_->block());
   // BN's running variance has the layer's type, and what does not fit there must not get there.
   const double largest = running_var.defined() && running_var.scalar_type() == torch::kFloat
                              ? std::numeric_limits<float>::max() / 4
@@ -171,23 +264,20 @@ torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool upd
   const Vector& covariance = moments.covariance.values();
   const bool fits = std::all_of(covariance.begin(), covariance.end(),
                                 [&](double c) { return std::abs(c) <= largest; });
-  if (!all_finite(moments.mean) || !fits) refuse_values(x);
+  if (!core::all_finite(moments.mean) || !fits) refuse_values(x);
 
-  LayerCall call{algebra_,
-                 nullptr,
-                 {to_vector(weight), to_vector(bias), to_vector(skew)},
-                 false,
-                 description()};
+  nn::LayerCall call{
+      algebra_, nullptr, {to_vector(weight), to_vector(bias), to_vector(skew)}, description()};
   std::shared_ptr<const Fold> fold;
   try {
     fold = std::make_shared<const Fold>(
-        algebra_->fold(moments.mean, moments.covariance, call.parameters));
+        algebra_->fold(std::move(moments), call.parameters, kernels::real_of(x)));
   } catch (const FactorizationError& error) {
     throw FactorizationError(call.description + ": " + error.what() +
                              "; the running statistics are unchanged");
   }
   call.fold = fold;
-  torch::Tensor z = apply_layer(x, weight, bias, skew, std::move(call));
+  torch::Tensor z = nn::apply_layer(x, weight, bias, skew, std::move(call));
 
   last_batch_ = {samples, statistic_tensor(fold->conditioned(), is_per_channel()), fold->floored(),
                  fold->null(), fold->exchanges()};
@@ -218,8 +308,8 @@ void BatchOrthoLayer::update_running_average(const Fold& fold) {
 
 torch::Tensor BatchOrthoLayer::run_on_average(const torch::Tensor& input) {
   const std::shared_ptr<const CachedFold> folded = folded_average();
-  return apply_layer(kernels::dense_layout(input), weight, bias, skew,
-                     {algebra_, folded->fold, folded->parameters, true, description()});
+  return nn::apply_layer(kernels::dense_layout(input), weight, bias, skew,
+                         {algebra_, folded->fold, folded->parameters, description()});
 }
 
 // Compares the values themselves: C² comparisons against the C²·M of the transform, and no way to
@@ -228,19 +318,21 @@ std::shared_ptr<const CachedFold> BatchOrthoLayer::folded_average() {
   const torch::Tensor& statistic = running_var.defined()         ? running_var
                                    : running_transform.defined() ? running_transform
                                                                  : running_cov;
-  CachedFold now{to_vector(running_mean),
+  CachedFold now{kernels::real_of(running_mean),
+                 to_vector(running_mean),
                  to_vector(statistic),
                  {to_vector(weight), to_vector(bias), to_vector(skew)},
                  nullptr};
   std::shared_ptr<const CachedFold> cached = std::atomic_load(&cached_);
   if (cached && cached->same_inputs(now)) return cached;
 
-  TORCH_CHECK(all_finite(now.mean) && all_finite(now.statistic), description(),
+  TORCH_CHECK(core::all_finite(now.mean) && core::all_finite(now.statistic), description(),
               ": expected finite running statistics, got NaN or infinite ones");
   const BlockMatrix blocks = to_blocks(statistic, algebra_->block());
   now.fold = std::make_shared<const Fold>(
-      running_transform.defined() ? algebra_->fold_transform(now.mean, blocks, now.parameters)
-                                  : algebra_->fold_average(now.mean, blocks, now.parameters));
+      running_transform.defined()
+          ? algebra_->fold_transform(now.mean, blocks, now.parameters, now.real)
+          : algebra_->fold_average(now.mean, blocks, now.parameters, now.real));
   cached = std::make_shared<const CachedFold>(std::move(now));
   std::atomic_store(&cached_, cached);
   return cached;
@@ -272,7 +364,7 @@ void BatchOrthoImplBase<D, Derived>::reset() {
   };
   weight = parameter("weight", options.affine() && spec.has_scale(), channels);
   bias = parameter("bias", options.affine(), channels);
-  skew = parameter("skew", spec.has_rotation(), skew_size(channels));
+  skew = parameter("skew", spec.has_rotation(), core::skew_size(channels));
   running_mean = buffer("running_mean", true, torch::zeros({channels}));
   running_var = buffer("running_var", per_channel && covariance, torch::ones({channels}));
   running_cov =
@@ -308,6 +400,18 @@ torch::Tensor BatchOrthoImplBase<D, Derived>::forward(const torch::Tensor& input
   return run(input, this->is_training());
 }
 
+template <size_t D, typename Derived>
+void BatchOrthoImplBase<D, Derived>::save(torch::serialize::OutputArchive& archive) const {
+  torch::nn::Module::save(archive);
+  save_spec(archive);
+}
+
+template <size_t D, typename Derived>
+void BatchOrthoImplBase<D, Derived>::load(torch::serialize::InputArchive& archive) {
+  check_archive(archive);
+  torch::nn::Module::load(archive);
+}
+
 namespace {
 
 /// Runs a conversion of the module and puts the exact buffers back as they were, on their device.
@@ -341,13 +445,20 @@ template class BatchOrthoImplBase<1, BatchOrtho1dImpl>;
 template class BatchOrthoImplBase<2, BatchOrtho2dImpl>;
 template class BatchOrthoImplBase<3, BatchOrtho3dImpl>;
 
-std::vector<std::pair<std::string, BatchOrthoLayer*>> layers_of(const torch::nn::Module& net) {
+std::vector<std::pair<std::string, BatchOrthoLayer*>> layers_of(torch::nn::Module& net) {
   std::vector<std::pair<std::string, BatchOrthoLayer*>> out;
   // Without the net itself, which torch only hands out where a shared_ptr owns it.
   for (const auto& item : net.named_modules("", /*include_self=*/false))
     if (auto* layer = dynamic_cast<BatchOrthoLayer*>(item.value().get()))
       out.emplace_back(item.key(), layer);
   return out;
+}
+
+std::vector<std::pair<std::string, const BatchOrthoLayer*>> layers_of(
+    const torch::nn::Module& net) {
+  // named_modules hands out pointers to what a const module may not change.
+  const auto layers = layers_of(const_cast<torch::nn::Module&>(net));
+  return {layers.begin(), layers.end()};
 }
 
 void name_layers(torch::nn::Module& net) {

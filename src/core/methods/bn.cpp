@@ -4,7 +4,7 @@
 
 #include "core/registry.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 struct BnFactor : Factor {
@@ -40,15 +40,14 @@ class Bn : public Method {
 }  // namespace
 
 MethodInfo bn_method() {
-  MethodInfo info;
-  info.name = "BN";
-  info.formula = "diag(σ²+ε)^(−1/2)";
-  info.description = "batch normalization: unit variances, correlations untouched";
-  info.paper = "MNIST 0.39 % (epoch 49); SVHN 6.45 %, ->W 6.63 %, ->W->Gamma 6.41 %";
-  info.parameters = {eps_parameter()};
+  MethodInfo info = {"BN",
+                     "diag(σ²+ε)^(−1/2)",
+                     "batch normalization: unit variances, correlations untouched",
+                     "MNIST 0.39 % (epoch 49); SVHN 6.45 %, ->W 6.63 %, ->W->Gamma 6.41 %",
+                     {eps_parameter()},
+                     [](const Arguments& a) { return std::make_unique<Bn>(a["eps"]); }};
   info.per_channel = true;
-  info.make = [](const Arguments& a) { return std::make_unique<Bn>(a["eps"]); };
   return info;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -13,7 +13,7 @@
 #include "core/registry.h"
 #include "core/spectrum.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 using linalg::matmul;
@@ -88,11 +88,6 @@ class IterNorm : public RegularizedMethod {
 }  // namespace
 
 MethodInfo iternorm_method() {
-  MethodInfo info;
-  info.name = "IterNorm";
-  info.formula = "P_T/√tr S, P ← (3P − P³S/tr S)/2, S = Σ+εI";
-  info.description = "ZCA approached by T Newton–Schulz steps; small eigenvalues last";
-  info.paper = "not in the paper";
   Parameter steps;
   steps.name = "T";
   steps.default_value = 5;
@@ -100,11 +95,14 @@ MethodInfo iternorm_method() {
   steps.maximum = 100;
   steps.style = Parameter::Style::integer;
   steps.meaning = "Newton–Schulz steps";
-  info.parameters = {eps_parameter(), steps};
-  info.make = [](const Arguments& a) {
-    return std::make_unique<IterNorm>(a["eps"], static_cast<int64_t>(a["T"]));
-  };
-  return info;
+  return {"IterNorm",
+          "P_T/√tr S, P ← (3P − P³S/tr S)/2, S = Σ+εI",
+          "ZCA approached by T Newton–Schulz steps; small eigenvalues last",
+          "not in the paper",
+          {eps_parameter(), steps},
+          [](const Arguments& a) {
+            return std::make_unique<IterNorm>(a["eps"], static_cast<int64_t>(a["T"]));
+          }};
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -8,7 +8,7 @@
 #include "core/registry.h"
 #include "core/spectrum.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 struct LdlFactor : Factor {
@@ -49,15 +49,15 @@ class Ldl : public RegularizedMethod {
 }  // namespace
 
 MethodInfo ldl_method() {
-  MethodInfo info;
-  info.name = "LDL";
-  info.formula = "D^(−1/2) L^(−1), Σ+εI = L D Lᵀ";
-  info.description = "Cholesky whitening: channel k is cleared of channels 1…k−1";
-  info.paper = "MNIST 0.38 % (epoch 43); SVHN 6.81 % with (0), 7.00 % with (1e-5)";
-  info.parameters = {eps_parameter()};
+  MethodInfo info = {
+      "LDL",
+      "D^(−1/2) L^(−1), Σ+εI = L D Lᵀ",
+      "Cholesky whitening: channel k is cleared of channels 1…k−1",
+      "MNIST 0.38 % (epoch 43); SVHN 6.81 % with (0), 7.00 % with (1e-5)",
+      {eps_parameter()},
+      [](const Arguments& a) { return std::make_unique<Ldl>(a["eps"], a.gradient); }};
   info.has_paper_gradient = true;
-  info.make = [](const Arguments& a) { return std::make_unique<Ldl>(a["eps"], a.gradient); };
   return info;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -8,7 +8,7 @@
 #include "core/registry.h"
 #include "core/spectrum.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 struct PcaFactor : Factor {
@@ -78,14 +78,12 @@ class Pca : public RegularizedMethod {
 }  // namespace
 
 MethodInfo pca_method() {
-  MethodInfo info;
-  info.name = "PCA";
-  info.formula = "Λ^(−1/2) Uᵀ, diag(U) > 0";
-  info.description = "whitening along the principal axes, largest first";
-  info.paper = "SVHN: learned extremely slowly, then stalled";
-  info.parameters = {eps_parameter(), clamp_parameter()};
-  info.make = [](const Arguments& a) { return std::make_unique<Pca>(a["eps"], a["K"]); };
-  return info;
+  return {"PCA",
+          "Λ^(−1/2) Uᵀ, diag(U) > 0",
+          "whitening along the principal axes, largest first",
+          "SVHN: learned extremely slowly, then stalled",
+          {eps_parameter(), clamp_parameter()},
+          [](const Arguments& a) { return std::make_unique<Pca>(a["eps"], a["K"]); }};
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

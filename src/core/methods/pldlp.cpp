@@ -11,7 +11,7 @@
 #include "core/registry.h"
 #include "core/spectrum.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 /// P: row k has its 1 in column order[k].
@@ -105,18 +105,17 @@ class Pldlp : public RegularizedMethod {
 }  // namespace
 
 MethodInfo pldlp_method() {
-  MethodInfo info;
-  info.name = "PLDLP";
-  info.formula = "D̃^(−1/2) L^(−1) P, PΣPᵀ = L D Lᵀ, d̃ = max(d, ε)";
-  info.description = "Cholesky whitening, rows exchanged where a pivot is small";
-  info.paper = "MNIST 0.38 % (epoch 20); SVHN 6.86 %";
-  info.parameters = {
-      eps_parameter(), flag_parameter("unpermute", "outputs stay in the places of their channels"),
-      flag_parameter("complete", "the channel with most variance left is the next pivot")};
+  MethodInfo info = {
+      "PLDLP",
+      "D̃^(−1/2) L^(−1) P, PΣPᵀ = L D Lᵀ, d̃ = max(d, ε)",
+      "Cholesky whitening, rows exchanged where a pivot is small",
+      "MNIST 0.38 % (epoch 20); SVHN 6.86 %",
+      {eps_parameter(), flag_parameter("unpermute", "outputs stay in the places of their channels"),
+       flag_parameter("complete", "the channel with most variance left is the next pivot")},
+      [](const Arguments& a) { return std::make_unique<Pldlp>(a); }};
   info.parameters[0].meaning = "floor of the pivots";
   info.has_paper_gradient = true;
-  info.make = [](const Arguments& a) { return std::make_unique<Pldlp>(a); };
   return info;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

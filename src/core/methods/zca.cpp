@@ -11,7 +11,7 @@
 #include "core/registry.h"
 #include "core/spectrum.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 /// θ as a function of the descending eigenvalues, and where its gradient goes: θ = weight ·
@@ -176,67 +176,72 @@ class Zca : public Method {
   FloorRule rule_;
 };
 
-MethodInfo zca_info(const char* name) {
-  MethodInfo info;
-  info.name = name;
-  info.parameters = {eps_parameter(), clamp_parameter()};
-  info.parameters[1].meaning = "largest |1/(λi−λj)|, with gradient=paper alone";
-  info.has_paper_gradient = true;
-  return info;
+/// The arguments of all three; `own` is one more.
+std::vector<Parameter> zca_parameters(std::vector<Parameter> own = {}) {
+  std::vector<Parameter> out = {eps_parameter(), clamp_parameter()};
+  out[1].meaning = "largest |1/(λi−λj)|, with gradient=paper alone";
+  out.insert(out.end(), own.begin(), own.end());
+  return out;
 }
 
 }  // namespace
 
 MethodInfo zca_method() {
-  MethodInfo info = zca_info("ZCA");
-  info.formula = "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, ε)";
-  info.description = "whitening that moves the data the least";
-  info.paper = "SVHN 5.82 % with (0,inf), the best of all; 5.95 % with (1e-5,1e12)";
-  info.make = [](const Arguments& a) { return std::make_unique<Zca>(a, no_floor); };
+  MethodInfo info = {"ZCA",
+                     "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, ε)",
+                     "whitening that moves the data the least",
+                     "SVHN 5.82 % with (0,inf), the best of all; 5.95 % with (1e-5,1e12)",
+                     zca_parameters(),
+                     [](const Arguments& a) { return std::make_unique<Zca>(a, no_floor); }};
+  info.has_paper_gradient = true;
   return info;
 }
 
 MethodInfo zcam_method() {
-  MethodInfo info = zca_info("ZCAM");
-  info.formula = "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, c·λ₁, ε)";
-  info.description = "ZCA with the condition number held under 1/c";
-  info.paper = "MNIST 0.32 % (epoch 36); SVHN 6.01 % with c = 1/100, 6.50 % with 1/10";
   Parameter c;
   c.name = "c";
   c.default_value = 0.01;
   c.maximum = 1;
   c.style = Parameter::Style::fraction;
   c.meaning = "floor as a fraction of the largest eigenvalue";
-  info.parameters.push_back(c);
-  info.make = [](const Arguments& a) {
-    return std::make_unique<Zca>(a, [c = a["c"]](const Vector& lambda) {
-      return Floor{c * lambda[0], 0, c, 0.0};
-    });
-  };
+  MethodInfo info = {"ZCAM",
+                     "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, c·λ₁, ε)",
+                     "ZCA with the condition number held under 1/c",
+                     "MNIST 0.32 % (epoch 36); SVHN 6.01 % with c = 1/100, 6.50 % with 1/10",
+                     zca_parameters({c}),
+                     [](const Arguments& a) {
+                       return std::make_unique<Zca>(a, [c = a["c"]](const Vector& lambda) {
+                         return Floor{c * lambda[0], 0, c, 0.0};
+                       });
+                     }};
+  info.has_paper_gradient = true;
   return info;
 }
 
 MethodInfo zcae_method() {
-  MethodInfo info = zca_info("ZCAE");
-  info.formula = "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, λ_r, ε), r = round(exp H_q)";
-  info.description = "ZCA floored at the eigenvalue of the effective rank";
-  info.paper =
-      "MNIST 0.30 % (epoch 25), the best; SVHN 6.28 % with (1e-5,1e12), 6.33 % with (0,inf)";
   Parameter q;
   q.name = "q";
   q.default_value = 1;
   q.positional = false;
   q.meaning = "order of the Rényi entropy; 1 is Shannon's";
-  info.parameters.push_back(q);
-  info.make = [](const Arguments& a) {
-    return std::make_unique<Zca>(a, [q = a["q"]](const Vector& lambda) {
-      const double rank = effective_rank(lambda, q);
-      const int64_t n = static_cast<int64_t>(lambda.size());
-      const int64_t r = std::clamp<int64_t>(std::llround(rank), 1, n);
-      return Floor{lambda[r - 1], r - 1, 1.0, rank};
-    });
+  const auto floor_at_rank = [](const Vector& lambda, double order) {
+    const double rank = effective_rank(lambda, order);
+    const int64_t n = static_cast<int64_t>(lambda.size());
+    const int64_t r = std::clamp<int64_t>(std::llround(rank), 1, n);
+    return Floor{lambda[r - 1], r - 1, 1.0, rank};
   };
+  MethodInfo info = {
+      "ZCAE",
+      "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, λ_r, ε), r = round(exp H_q)",
+      "ZCA floored at the eigenvalue of the effective rank",
+      "MNIST 0.30 % (epoch 25), the best; SVHN 6.28 % with (1e-5,1e12), 6.33 % with (0,inf)",
+      zca_parameters({q}),
+      [floor_at_rank](const Arguments& a) {
+        return std::make_unique<Zca>(
+            a, [=, q = a["q"]](const Vector& lambda) { return floor_at_rank(lambda, q); });
+      }};
+  info.has_paper_gradient = true;
   return info;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

@@ -7,7 +7,7 @@
 #include "core/registry.h"
 #include "core/spectrum.h"
 
-namespace orthobatch {
+namespace orthobatch::core {
 namespace {
 
 struct SpectralFactor : Factor {
@@ -85,15 +85,15 @@ class ZcaSpectral : public RegularizedMethod {
 }  // namespace
 
 MethodInfo zca_spectral_method() {
-  MethodInfo info;
-  info.name = "ZCA_spectral";
-  info.formula = "U Λ^(−1/2) Γ Uᵀ";
-  info.description = "ZCA with the learned scale on the principal axes";
-  info.paper = "slightly worse than ZCA; no figures given";
-  info.parameters = {eps_parameter(), clamp_parameter()};
+  MethodInfo info = {
+      "ZCA_spectral",
+      "U Λ^(−1/2) Γ Uᵀ",
+      "ZCA with the learned scale on the principal axes",
+      "slightly worse than ZCA; no figures given",
+      {eps_parameter(), clamp_parameter()},
+      [](const Arguments& a) { return std::make_unique<ZcaSpectral>(a["eps"], a["K"]); }};
   info.scale_inside = true;
-  info.make = [](const Arguments& a) { return std::make_unique<ZcaSpectral>(a["eps"], a["K"]); };
   return info;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::core

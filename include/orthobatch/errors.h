@@ -1,0 +1,14 @@
+#pragma once
+
+#include <stdexcept>
+
+namespace orthobatch {
+
+/// A factorization of a covariance that LAPACK could not finish. The layer that throws it has kept
+/// its running statistics as they were.
+class FactorizationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace orthobatch
