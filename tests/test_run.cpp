@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "io/file.h"
 #include "io/temporary_folder.h"

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <initializer_list>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
 #include "io/file.h"

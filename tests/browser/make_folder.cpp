@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "data/random.h"
 #include "io/base64.h"
