@@ -3,27 +3,35 @@
 
 #include <string>
 
-#include "experiment/reproduce.h"
 #include "io/file.h"
 #include "io/temporary_folder.h"
 #include "report/results.h"
+#include "run/names.h"
 
 namespace orthobatch {
 
-inline std::string line(int epoch, double test_error, double seconds = 2) {
-  const nlohmann::ordered_json layer = {
-      {"name", "block1.norm"}, {"spec", "BN"}, {"channels", 8}, {"condition_number", 3},
-      {"effective_rank", 7.5}, {"floored", 0}, {"null", 0}};
-  const nlohmann::ordered_json record = {{"epoch", epoch},
-                                         {"learning_rate", 0.125},
-                                         {"batch", 256},
-                                         {"train_loss", 0.5},
-                                         {"train_error_percent", test_error + 1},
-                                         {"test_loss", test_error / 10},
-                                         {"test_error_percent", test_error},
-                                         {"layers", {layer}},
-                                         {"time", {{"train_seconds", seconds}}}};
-  return record.dump() + "\n";
+inline EpochRecord epoch(int number, double test_error, double seconds = 2) {
+  EpochRecord e;
+  e.epoch = number;
+  e.settings = {0.125, 0.9, 0.9, 256};
+  e.train_loss = 0.5;
+  e.train_error_percent = test_error + 1;
+  e.test = {test_error, test_error / 10};
+  LayerRecord layer;
+  layer.name = "block1.norm";
+  layer.spec = "BN";
+  layer.channels = 8;
+  layer.condition_number = 3;
+  layer.effective_rank = 7.5;
+  e.layers = {layer};
+  e.time.train_seconds = seconds;
+  return e;
+}
+
+inline std::string text_of(const EpochRecord& e) { return to_json(e).dump() + "\n"; }
+
+inline std::string line(int number, double test_error, double seconds = 2) {
+  return text_of(epoch(number, test_error, seconds));
 }
 
 /// A line of metrics with another value of a member.
@@ -37,11 +45,10 @@ inline std::string three(double test_error) {
   return line(1, test_error) + line(2, test_error) + line(3, test_error);
 }
 
-inline std::string diverged_line(int epoch) {
-  return nlohmann::ordered_json{
-             {"epoch", epoch}, {"diverged", "loss nan"}, {"time", {{"train_seconds", 1}}}}
-             .dump() +
-         "\n";
+inline std::string diverged_line(int number) {
+  EpochRecord e = epoch(number, 0);
+  e.diverged = "loss nan";
+  return text_of(e);
 }
 
 /// A folder as reproduce leaves one.
@@ -51,7 +58,7 @@ class Folder {
     experiment_ = experiment_from_json(
         parse_json("{\"data\": \"synthetic\", \"epochs\": 3, \"rows\": " + rows + "}", "t"), "t",
         "t");
-    write_file(folder_.path("t.experiment.json"), to_json(experiment_).dump());
+    write_file(folder_.path(std::string("t") + experiment_suffix), to_json(experiment_).dump());
   }
   std::string path() const { return folder_.path(); }
   std::string run(size_t row, uint64_t seed = 1) const {
@@ -64,8 +71,8 @@ class Folder {
     if (epochs > 0) config.epochs = epochs;
     config.seed = seed;
     config.threads = 1;
-    write_file(join_path(run(row, seed), "config.json"), to_json(config).dump());
-    write_file(join_path(run(row, seed), "metrics.jsonl"), metrics);
+    write_file(join_path(run(row, seed), config_name), to_json(config).dump());
+    write_file(join_path(run(row, seed), metrics_name), metrics);
   }
   ExperimentResult read() const { return read_results({folder_.path()}).at(0); }
 

@@ -39,8 +39,6 @@ void expect_refusal(const std::string& message, const std::vector<std::string>& 
     EXPECT_NE(message.find(part), std::string::npos) << "no '" << part << "' in: " << message;
 }
 
-// --- sums ----------------------------------------------------------------------------------------
-
 // --- idx and gzip --------------------------------------------------------------------------------
 
 Bytes idx_bytes(std::vector<uint32_t> sizes, size_t data) {

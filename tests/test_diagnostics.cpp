@@ -68,6 +68,16 @@ TEST(Diagnostics, SummaryOfANet) {
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
 }
 
+TEST(Diagnostics, ALongNameIsNotCut) {
+  LayerSummary layer;
+  layer.name = std::string(600, 'n');
+  layer.spec = "BN";
+  layer.exchanges = 1234;
+  const std::string table = to_string({layer});
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 2);
+  EXPECT_EQ(table.substr(table.size() - 5), "1234\n");
+}
+
 TEST(Diagnostics, NamesReachTheMessages) {
   struct NetImpl : torch::nn::Module {
     BatchOrtho1d norm{nullptr};

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "experiment/experiment.h"
 #include "experiment/reproduce.h"
 #include "orthobatch/spec.h"
+#include "run/experiment.h"
 
 namespace orthobatch {
 namespace {

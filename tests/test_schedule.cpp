@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "train/config.h"
+#include "run/config.h"
 
 namespace orthobatch {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "report/verdict.h"
+#include "report/verdict_text.h"
 #include "report_folder.h"
 
 namespace orthobatch {
@@ -25,7 +25,8 @@ TEST(Verdict, RanksBothWaysAndTellsNoiseFromChange) {
   }
   f.write(3, three(11.00));
   f.write(4, three(11.05));
-  const GradientVerdict v = gradient_verdict(f.read());
+  const ExperimentResult result = f.read();
+  const GradientVerdict& v = result.verdict;
   ASSERT_EQ(v.pairs.size(), 2u);
   EXPECT_EQ(v.layers, 3);
   const GradientPair& ldl = v.pairs[0];
@@ -42,12 +43,12 @@ TEST(Verdict, RanksBothWaysAndTellsNoiseFromChange) {
   EXPECT_EQ(w.rank_printed, 2);
   EXPECT_EQ(w.rank_exact, 3);
   EXPECT_EQ(v.others_moved, 0) << "BN->W only makes room for LDL";
-  EXPECT_NE(v.answer.find("beyond noise LDL(1e-5) (3 → 1); the others keep their order."),
+  EXPECT_NE(answer_text(v).find("beyond noise LDL(1e-5) (3 → 1); the others keep their order."),
             std::string::npos)
-      << v.answer;
+      << answer_text(v);
   // t at 1 − 0.05 / 2 / 2 with the 4 degrees that were borrowed, times √2 · 0.1.
-  EXPECT_NE(v.answer.find("in the others noise alone may make 0.5 points"), std::string::npos)
-      << v.answer;
+  EXPECT_NE(answer_text(v).find("in the others noise alone may make 0.5 points"), std::string::npos)
+      << answer_text(v);
 }
 
 TEST(Verdict, UnequalDeviationsCountAsTheFewerDegreesOfFreedom) {
@@ -57,7 +58,8 @@ TEST(Verdict, UnequalDeviationsCountAsTheFewerDegreesOfFreedom) {
     f.write(0, three(8 + 0.01 * static_cast<double>(seed)), seed);
     f.write(1, three(9 + 4.0 * static_cast<double>(seed)), seed);
   }
-  const GradientVerdict v = gradient_verdict(f.read());
+  const ExperimentResult result = f.read();
+  const GradientVerdict& v = result.verdict;
   const GradientPair& ldl = v.pairs.at(0);
   EXPECT_NEAR(ldl.freedom, 2, 1e-3);
   EXPECT_NEAR(ldl.noise, 4.3027 * 4 / std::sqrt(3.0), 1e-2);
@@ -71,23 +73,24 @@ TEST(Verdict, ALayerThatDivergesComesLastAndOneWithoutAResultNowhere) {
   f.write(1, three(8));
   f.write(2, line(1, 60) + diverged_line(2));
   f.write(3, three(9));
-  const GradientVerdict v = gradient_verdict(f.read());
+  const ExperimentResult result = f.read();
+  const GradientVerdict& v = result.verdict;
   const GradientPair &ldl = v.pairs.at(0), &w = v.pairs.at(1);
   EXPECT_TRUE(ldl.one_diverged);
   EXPECT_FALSE(ldl.difference);
   EXPECT_EQ(ldl.rank_printed, 2) << "after BN; BN->W is not placed";
   EXPECT_EQ(ldl.rank_exact, 1);
-  EXPECT_EQ(v.sentences.at(0),
+  EXPECT_EQ(pair_texts(v, result.rows).at(0),
             "LDL(1e-5): diverged in epoch 2 with the printed gradient, 8.00 % with the exact one. "
             "From place 2 to place 1 of 2.");
   EXPECT_EQ(w.rank_exact, 0);
   EXPECT_EQ(w.rank_printed, 0);
-  EXPECT_EQ(v.sentences.at(1),
+  EXPECT_EQ(pair_texts(v, result.rows).at(1),
             "BN->W: not run yet with the printed gradient, 9.00 % with the exact one; nothing to "
             "compare.");
-  EXPECT_NE(v.answer.find("Yes, for some"), std::string::npos) << v.answer;
-  EXPECT_NE(v.answer.find("LDL(1e-5) (2 → 1), which diverges with one"), std::string::npos)
-      << v.answer;
+  EXPECT_NE(answer_text(v).find("Yes, for some"), std::string::npos) << answer_text(v);
+  EXPECT_NE(answer_text(v).find("LDL(1e-5) (2 → 1), which diverges with one"), std::string::npos)
+      << answer_text(v);
 }
 
 TEST(Verdict, AllThatDivergeShareTheLastPlace) {
@@ -97,7 +100,8 @@ TEST(Verdict, AllThatDivergeShareTheLastPlace) {
   f.write(1, diverged_line(1));
   f.write(2, three(77));
   f.write(3, diverged_line(1));
-  const GradientVerdict v = gradient_verdict(f.read());
+  const ExperimentResult result = f.read();
+  const GradientVerdict& v = result.verdict;
   EXPECT_EQ(v.pairs.at(0).rank_printed, 2);
   EXPECT_EQ(v.pairs.at(0).rank_exact, 1);
   EXPECT_EQ(v.pairs.at(1).rank_printed, 2) << "not first by sharing it";
@@ -117,11 +121,11 @@ TEST(Verdict, WhatIsInTheMiddleOfItsTrainingIsNotCompared) {
   EXPECT_EQ(result.rows[0].best_error.mean, 8);
   EXPECT_EQ(result.rows[0].remark, "1 of 3 epochs (seed 2), not counted");
   EXPECT_EQ(result.rows[3].best_error.mean, 50) << "shown as far as it is";
-  const GradientVerdict v = gradient_verdict(result);
+  const GradientVerdict& v = result.verdict;
   EXPECT_NEAR(*v.pairs.at(0).difference, -22, 1e-9);
   EXPECT_FALSE(v.pairs.at(0).standard_error);
   EXPECT_EQ(v.layers, 1);
-  EXPECT_EQ(v.sentences.at(1),
+  EXPECT_EQ(pair_texts(v, result.rows).at(1),
             "BN->W: 1 of 3 epochs with the printed gradient, 9.00 % with the exact one; nothing to "
             "compare.");
 }
@@ -130,12 +134,14 @@ TEST(Verdict, OneSeedSaysNothingOfNoise) {
   Folder f(R"json([{"layer": "LDL(1e-5)"}, {"layer": "LDL(1e-5,gradient=paper)"}])json");
   f.write(0, three(8));
   f.write(1, three(30));
-  const GradientVerdict v = gradient_verdict(f.read());
+  const ExperimentResult result = f.read();
+  const GradientVerdict& v = result.verdict;
   EXPECT_FALSE(v.pairs.at(0).standard_error);
   EXPECT_FALSE(v.pairs.at(0).beyond_noise());
-  EXPECT_NE(v.sentences.at(0).find("whether it is noise cannot be said"), std::string::npos);
+  EXPECT_NE(pair_texts(v, result.rows).at(0).find("whether it is noise cannot be said"),
+            std::string::npos);
   EXPECT_EQ(
-      v.answer,
+      answer_text(v),
       "Not known: the place of 0 of 1 layers changes, but no row has two seeds to tell noise by.");
 }
 
@@ -145,11 +151,12 @@ TEST(Verdict, EndsOfDifferentLengthAreNotCompared) {
   f.write(0, three(10));
   f.write(1, three(8) + line(4, 7), 1, /*epochs=*/4);
   f.write(2, three(30));
-  const GradientVerdict v = gradient_verdict(f.read());
+  const ExperimentResult result = f.read();
+  const GradientVerdict& v = result.verdict;
   EXPECT_FALSE(v.pairs.at(0).difference);
   EXPECT_EQ(v.pairs.at(0).rank_exact, 0);
   EXPECT_EQ(
-      v.sentences.at(0),
+      pair_texts(v, result.rows).at(0),
       "LDL(1e-5): 30.00 % with the printed gradient, 7.00 % with the exact one, after 3 and 4 "
       "epochs: not to be compared.");
 }
@@ -162,11 +169,13 @@ TEST(Verdict, NoiseIsNotClaimedWhereItIsNotKnown) {
   f.write(2, diverged_line(1));
   f.write(3, three(12));
   f.write(4, three(60));
-  const GradientVerdict v = gradient_verdict(f.read());
+  const ExperimentResult result = f.read();
+  const GradientVerdict& v = result.verdict;
   EXPECT_EQ(v.others_moved, 2);
-  EXPECT_NE(v.answer.find("2 of the others change places among themselves. No row has two seeds"),
-            std::string::npos)
-      << v.answer;
+  EXPECT_NE(
+      answer_text(v).find("2 of the others change places among themselves. No row has two seeds"),
+      std::string::npos)
+      << answer_text(v);
 }
 
 TEST(Statistics, KnownAnswers) {

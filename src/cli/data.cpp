@@ -18,7 +18,7 @@
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/temporary_folder.h"
-#include "train/config.h"
+#include "run/config.h"
 
 namespace orthobatch::cli {
 namespace {

@@ -13,6 +13,7 @@
 #include "data/catalogue.h"
 #include "io/file.h"
 #include "orthobatch/spec.h"
+#include "run/names.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 

@@ -11,6 +11,8 @@
 
 #include "experiment/machine.h"
 #include "io/file.h"
+#include "run/names.h"
+#include "run/run_record.h"
 #include "train/net_pictures.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
@@ -22,23 +24,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr uint64_t largest_metrics = uint64_t{1} << 28;
-
-/// The last line of a run's metrics; null where there is none or it is damaged: a checkpoint then
-/// knows better.
-json last_metrics(const std::string& run) {
-  const std::string path = join_path(run, "metrics.jsonl");
-  if (!file_exists(path)) return nullptr;
-  std::string text = read_text(path, largest_metrics);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  const size_t start = text.rfind('\n');
-  const json line =
-      json::parse(start == std::string::npos ? text : text.substr(start + 1), nullptr, false);
-  return line.is_object() && line.contains("epoch") && line.at("epoch").is_number_integer()
-             ? line
-             : json();
-}
-
 std::string message_of(const std::exception& error) {
   if (const auto* torch_error = dynamic_cast<const c10::Error*>(&error))
     return torch_error->what_without_backtrace();
@@ -46,17 +31,6 @@ std::string message_of(const std::exception& error) {
 }
 
 }  // namespace
-
-ordered_json deciding_settings(const TrainConfig& config) {
-  ordered_json out = to_json(config);
-  for (const char* key : {"epochs", "threads", "augment_threads", "checkpoint_minutes"})
-    out.erase(key);
-  return out;
-}
-
-std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed) {
-  return join_path(join_path(out, "runs"), run_name(row.config.data, row.name, seed));
-}
 
 Reproduction::Reproduction(const Experiment& experiment, const Experiment& all,
                            const ReproduceOptions& options, Progress& progress,
@@ -75,10 +49,9 @@ TrainConfig Reproduction::config_of(const Job& job) const {
 }
 
 void Reproduction::look(Job& job) const {
-  const json last = last_metrics(job.path);
-  if (last.is_null()) return;
-  job.diverged = last.contains("diverged");
-  job.epochs_done = last.at("epoch").get<int64_t>() - (job.diverged ? 1 : 0);
+  const RunRecord run = read_run(job.path);
+  job.diverged = run.diverged.has_value();
+  job.epochs_done = run.last() ? run.last()->epoch : 0;
 }
 
 void Reproduction::list_jobs() {
@@ -94,7 +67,7 @@ void Reproduction::list_jobs() {
 }
 
 void Reproduction::check_settings(const Job& job) const {
-  const std::string path = join_path(job.path, "config.json");
+  const std::string path = join_path(job.path, config_name);
   if (!file_exists(path)) return;
   const ordered_json expected = deciding_settings(config_of(job));
   TrainConfig found_config = config_from_json(parse_json(read_text(path), path), path);
@@ -117,7 +90,7 @@ void Reproduction::write_description() const {
     ExperimentRow kept = chosen != experiment_.rows.end() ? *chosen : row;
     if (chosen == experiment_.rows.end()) {
       const auto absent = [&](uint64_t seed) {
-        return !file_exists(join_path(run_folder_path(options_.out, row, seed), "config.json"));
+        return !file_exists(join_path(run_folder_path(options_.out, row, seed), config_name));
       };
       kept.seeds.erase(std::remove_if(kept.seeds.begin(), kept.seeds.end(), absent),
                        kept.seeds.end());
@@ -173,7 +146,7 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
 
 /// Of the first seed alone: a page shows one net of a row.
 void Reproduction::draw(const Job& job) {
-  const std::string best = join_path(job.path, "best.pt");
+  const std::string best = join_path(job.path, best_name);
   if (job.seed != job.row->seeds.front() || !file_exists(best)) return;
   const TrainConfig config = config_of(job);
   const DataSet& data = data_for(config);

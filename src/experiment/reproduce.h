@@ -9,22 +9,12 @@
 #include <vector>
 
 #include "data/catalogue.h"
-#include "experiment/experiment.h"
+#include "run/experiment.h"
 #include "train/progress.h"
 
 namespace orthobatch {
 
 class RunFolder;
-
-constexpr const char* experiment_suffix = ".experiment.json";
-constexpr const char* failed_name = "failed.txt";
-constexpr const char* pictures_name = "pictures.json";
-
-/// The folder of one run under the experiment's.
-std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed);
-
-/// What decides a run's numbers; not how long it goes on, nor with how many hands.
-nlohmann::ordered_json deciding_settings(const TrainConfig& config);
 
 struct ReproduceOptions {
   std::string out, data_dir;

@@ -96,10 +96,12 @@ std::string to_string(const std::vector<LayerSummary>& summary) {
     name_width = std::max(name_width, s.name.size());
     spec_width = std::max(spec_width, s.spec.size());
   }
-  char line[512];
   const auto row = [&](const char* format, auto... values) {
-    std::snprintf(line, sizeof line, format, static_cast<int>(name_width), values...);
-    return std::string(line);
+    const int width = static_cast<int>(name_width);
+    std::string line(std::snprintf(nullptr, 0, format, width, values...) + 1, '\0');
+    std::snprintf(line.data(), line.size(), format, width, values...);
+    line.pop_back();  // the end that snprintf puts
+    return line;
   };
   std::string out =
       row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s  %9s\n", "layer", static_cast<int>(spec_width),

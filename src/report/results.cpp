@@ -1,19 +1,14 @@
 #include "report/results.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
-#include "experiment/reproduce.h"
 #include "io/file.h"
-#include "report/verdict.h"
+#include "run/names.h"
 
 namespace orthobatch {
 namespace {
-
-using Status = RowResult::Status;
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -25,8 +20,8 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 bool is_run(const std::string& folder) {
-  return file_exists(join_path(folder, "config.json")) ||
-         file_exists(join_path(folder, "metrics.jsonl"));
+  return file_exists(join_path(folder, config_name)) ||
+         file_exists(join_path(folder, metrics_name));
 }
 
 bool ends_with(const std::string& text, const std::string& end) {
@@ -116,112 +111,12 @@ void compare_times(ExperimentResult& result) {
     if (row.epoch_seconds > 0) row.times_bn = row.epoch_seconds / bn->epoch_seconds;
 }
 
-/// None where one of the values is infinite: a mean of the others would not be theirs.
-Estimate estimate_of_finite(const std::vector<std::optional<double>>& values) {
-  std::vector<double> finite;
-  for (const auto& value : values)
-    if (value) finite.push_back(*value);
-  return finite.size() == values.size() ? Estimate::of(finite) : Estimate();
-}
-
-int64_t epochs_made(const RunRecord& run) {
-  return run.epochs.empty() ? 0 : run.epochs.back().epoch;
-}
-
-int64_t epochs_made(const RowResult& row) {
-  int64_t most = 0;
-  for (const RunRecord& run : row.runs) most = std::max(most, epochs_made(run));
-  return most;
-}
-
 Errors without_printed(Errors errors, const ExperimentResult& result) {
-  for (const GradientPair& pair : gradient_verdict(result).pairs)
-    errors[pair.printed_row] = std::nullopt;
+  for (const GradientPair& pair : result.verdict.pairs) errors[pair.printed_row] = std::nullopt;
   return errors;
 }
 
-void settle_status(RowResult& row) {
-  const auto note = [&](Status status, const std::string& text) {
-    row.status = std::max(row.status, status);
-    row.remark += (row.remark.empty() ? "" : "; ") + text;
-  };
-  const bool several = row.runs.size() > 1;
-  const auto of_seed = [&](const RunRecord& run) {
-    return several ? fmt::format(" (seed {})", run.seed) : "";
-  };
-  row.status = Status::done;
-  for (const RunRecord& run : row.runs)
-    if (run.diverged)
-      note(Status::diverged,
-           fmt::format("diverged in epoch {}{}", run.diverged->epoch, of_seed(run)));
-  if (row.status == Status::diverged) return;
-  const int64_t furthest = epochs_made(row);
-  for (const RunRecord& run : row.runs) {
-    const int64_t made = epochs_made(run);
-    const char* uncounted = made > 0 && made < furthest ? ", not counted" : "";
-    if (!run.failed.empty())
-      note(Status::failed, fmt::format("failed after {} epochs{}{}: {}", made, of_seed(run),
-                                       uncounted, run.failed));
-    else if (!run.there)
-      note(Status::missing, "not run yet" + of_seed(run));
-    else if (const int64_t wanted = std::max(run.epochs_wanted, furthest); made < wanted)
-      note(Status::incomplete,
-           fmt::format("{} of {} epochs{}{}", made, wanted, of_seed(run), uncounted));
-  }
-}
-
 }  // namespace
-
-const char* status_text(Status status) {
-  switch (status) {
-    case Status::done:
-      return "done";
-    case Status::incomplete:
-      return "incomplete";
-    case Status::diverged:
-      return "diverged";
-    case Status::failed:
-      return "failed";
-    case Status::missing:
-      return "missing";
-  }
-  return "";
-}
-
-RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
-  RowResult result;
-  result.row = row;
-  result.runs = std::move(runs);
-  settle_status(result);
-  // The fastest: on a machine with other work the rest say more about that work.
-  for (const RunRecord& run : result.runs)
-    for (const EpochRecord& e : run.epochs)
-      if (result.epoch_seconds == 0 || e.train_seconds < result.epoch_seconds)
-        result.epoch_seconds = e.train_seconds;
-  if (result.status == Status::diverged) return result;  // never a number
-  result.epochs = epochs_made(result);
-  result.finished = result.epochs > 0;
-  std::vector<double> best_error, best_epoch, last_error, train_error;
-  std::vector<std::optional<double>> best_loss, last_loss;
-  for (const RunRecord& run : result.runs) {
-    const EpochRecord* best = run.best();
-    if (!best || epochs_made(run) < result.epochs) continue;
-    result.finished &= result.epochs >= run.epochs_wanted;
-    best_error.push_back(best->test_error);
-    best_loss.push_back(best->test_loss);
-    best_epoch.push_back(static_cast<double>(best->epoch));
-    train_error.push_back(best->train_error);
-    last_error.push_back(run.last()->test_error);
-    last_loss.push_back(run.last()->test_loss);
-  }
-  result.best_error = Estimate::of(best_error);
-  result.best_loss = estimate_of_finite(best_loss);
-  result.best_epoch = Estimate::of(best_epoch);
-  result.last_error = Estimate::of(last_error);
-  result.last_loss = estimate_of_finite(last_loss);
-  result.train_error = Estimate::of(train_error);
-  return result;
-}
 
 Errors our_errors(const ExperimentResult& result) {
   Errors out;
@@ -250,9 +145,12 @@ std::vector<ExperimentResult> read_results(const std::vector<std::string>& folde
       throw FileError(folder, "folder", "a run, runs, or what reproduce wrote", "none of them");
   }
   for (ExperimentResult& result : group_runs(loose)) out.push_back(std::move(result));
-  for (ExperimentResult& result : out) compare_times(result);
+  for (ExperimentResult& result : out) {
+    compare_times(result);
+    result.verdict = gradient_verdict(result.rows);
+  }
   std::stable_partition(out.begin(), out.end(), [](const ExperimentResult& result) {
-    return gradient_verdict(result).pairs.empty();
+    return result.verdict.pairs.empty();
   });
   return out;
 }

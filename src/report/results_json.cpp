@@ -6,7 +6,7 @@
 
 #include "orthobatch/version.h"
 #include "report/results.h"
-#include "report/verdict.h"
+#include "report/verdict_text.h"
 
 namespace orthobatch {
 namespace {
@@ -68,10 +68,10 @@ ordered_json run_json(const RunRecord& run) {
   using E = EpochRecord;
   double total = 0;
   out["epoch"] = column(epochs, [](const E& e) { return static_cast<double>(e.epoch); });
-  out["seconds"] = column(epochs, [&](const E& e) { return total += e.train_seconds; });
-  out["test_error"] = column(epochs, [](const E& e) { return e.test_error; });
-  out["test_loss"] = column(epochs, [](const E& e) { return e.test_loss; });
-  out["train_error"] = column(epochs, [](const E& e) { return e.train_error; });
+  out["seconds"] = column(epochs, [&](const E& e) { return total += e.time.train_seconds; });
+  out["test_error"] = column(epochs, [](const E& e) { return e.test.error_percent; });
+  out["test_loss"] = column(epochs, [](const E& e) { return e.test.loss; });
+  out["train_error"] = column(epochs, [](const E& e) { return e.train_error_percent; });
   out["train_loss"] = column(epochs, [](const E& e) { return e.train_loss; });
   out["curve"] = ordered_json::array();
   for (const E& e : epochs) {
@@ -79,8 +79,8 @@ ordered_json run_json(const RunRecord& run) {
     for (const double loss : e.curve) points.push_back(rounded(loss));
     out["curve"].push_back(points);
   }
-  out["learning_rate"] = column(epochs, [](const E& e) { return e.learning_rate; });
-  out["batch"] = column(epochs, [](const E& e) { return static_cast<double>(e.batch); });
+  out["learning_rate"] = column(epochs, [](const E& e) { return e.settings.learning_rate; });
+  out["batch"] = column(epochs, [](const E& e) { return static_cast<double>(e.settings.batch); });
   out["layers"] = layers_json(epochs);
   return out;
 }
@@ -126,9 +126,11 @@ ordered_json figures_json(const ExperimentResult& result) {
   return out;
 }
 
-ordered_json verdict_json(const GradientVerdict& verdict) {
-  ordered_json out = {
-      {"answer", verdict.answer}, {"sentences", verdict.sentences}, {"layers", verdict.layers}};
+ordered_json verdict_json(const ExperimentResult& result) {
+  const GradientVerdict& verdict = result.verdict;
+  ordered_json out = {{"answer", answer_text(verdict)},
+                      {"sentences", pair_texts(verdict, result.rows)},
+                      {"layers", verdict.layers}};
   for (const GradientPair& p : verdict.pairs)
     out["pairs"].push_back({{"layer", p.layer},
                             {"exact", p.exact_row},
@@ -156,7 +158,6 @@ ordered_json experiment_json(const ExperimentResult& result) {
         out["test_images"] = run.test_images;
       }
   if (!result.made.is_null()) out["made"] = result.made;
-  const GradientVerdict verdict = gradient_verdict(result);
   const Errors ours = our_errors(result), papers = paper_errors(result);
   const std::vector<int> places = ranks(ours), paper_places = ranks(papers);
   out["rank_correlation"] = rounded(rank_correlation(ours, papers));
@@ -164,7 +165,7 @@ ordered_json experiment_json(const ExperimentResult& result) {
   for (size_t i = 0; i < result.rows.size(); ++i)
     out["rows"].push_back(row_json(result.rows[i], places[i], paper_places[i]));
   out["figures"] = figures_json(result);
-  if (!verdict.pairs.empty()) out["verdict"] = verdict_json(verdict);
+  if (!result.verdict.pairs.empty()) out["verdict"] = verdict_json(result);
   return out;
 }
 

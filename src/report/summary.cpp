@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "report/verdict.h"
+#include "report/verdict_text.h"
 
 namespace orthobatch {
 namespace {
@@ -114,9 +114,8 @@ std::vector<std::string> conclusions(const ExperimentResult& result) {
   }
   for (const RowResult& row : result.rows)
     if (const std::string text = exchanges_text(row); !text.empty()) out.push_back(text);
-  const GradientVerdict verdict = gradient_verdict(result);
-  if (!verdict.pairs.empty())
-    out.push_back("Does the exact gradient change the order? " + verdict.answer);
+  if (!result.verdict.pairs.empty())
+    out.push_back("Does the exact gradient change the order? " + answer_text(result.verdict));
   return out;
 }
 
@@ -150,7 +149,7 @@ std::string to_markdown(const ExperimentResult& result) {
   }
   out += "\n";
   for (const std::string& sentence : conclusions(result)) out += sentence + "\n\n";
-  for (const std::string& sentence : gradient_verdict(result).sentences)
+  for (const std::string& sentence : pair_texts(result.verdict, result.rows))
     out += "- " + sentence + "\n";
   return out;
 }

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "report/results.h"
+#include "report/row_result.h"
 
 namespace orthobatch {
 
 struct GradientPair {
   std::string layer;                      ///< the spec with the exact gradient
-  size_t exact_row = 0, printed_row = 0;  ///< in the result's rows
+  size_t exact_row = 0, printed_row = 0;  ///< in the rows
   std::optional<double> difference;       ///< exact − printed, mean least test error, percent
   std::optional<double> standard_error;   ///< of the difference; empty: no row has two seeds
   bool own_deviation = false;             ///< both have two seeds or more: no borrowed deviation
@@ -28,8 +28,6 @@ struct GradientVerdict {
   int layers = 0;        ///< that were ranked, references included
   int others_moved = 0;  ///< that change places even without those that surely do
   std::vector<GradientPair> pairs;
-  std::string answer;                  ///< in a sentence or two
-  std::vector<std::string> sentences;  ///< one a pair, with its figures
 };
 
 /// Pairs rows whose specs differ in gradient=paper alone. Ranks are by least test error among all
@@ -37,6 +35,6 @@ struct GradientVerdict {
 /// comes last. Noise is what Welch's t exceeds by chance once in twenty such tables
 /// (Bonferroni's correction for the number of pairs); a row with one seed borrows the deviation of
 /// those with several.
-GradientVerdict gradient_verdict(const ExperimentResult& result);
+GradientVerdict gradient_verdict(const std::vector<RowResult>& rows);
 
 }  // namespace orthobatch

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "run/schedule.h"
 #include "train/net.h"
-#include "train/schedule.h"
 
 namespace orthobatch {
 

@@ -8,6 +8,7 @@
 
 #include "io/checksum.h"
 #include "io/file.h"
+#include "run/names.h"
 
 namespace orthobatch {
 namespace {
@@ -74,9 +75,8 @@ uint32_t masked_crc(const std::string& data) {
 EventWriter::EventWriter(const std::string& directory, int64_t first_step) {
   char host[128] = "host";
   ::gethostname(host, sizeof host - 1);
-  path_ = join_path(directory, "events.out.tfevents." +
-                                   std::to_string(static_cast<int64_t>(wall_time())) + "." + host +
-                                   "." + std::to_string(::getpid()));
+  path_ = join_path(directory, events_prefix + std::to_string(static_cast<int64_t>(wall_time())) +
+                                   "." + host + "." + std::to_string(::getpid()));
   file_ = std::fopen(path_.c_str(), "ab");
   if (!file_) throw FileError(path_, std::string("cannot write: ") + std::strerror(errno));
   std::string version = event_at(0);

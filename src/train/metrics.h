@@ -1,35 +1,32 @@
 #pragma once
-// The lines of metrics.jsonl.
-
-#include <nlohmann/json.hpp>
+// What the trainer records of an epoch, and what it says of it.
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "orthobatch/diagnostics.h"
+#include "run/epoch_record.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 
 namespace orthobatch {
 
-/// Condition number, effective rank, floored and null directions of each layer's last batch. An
-/// infinite number is null: JSON has no other way.
-nlohmann::ordered_json layers_json(const std::vector<LayerSummary>& layers,
-                                   const std::vector<int64_t>& exchanges);
+/// Each layer's last batch; `exchanges` of pivots in all steps of the epoch, by layer.
+std::vector<LayerRecord> layer_records(const std::vector<LayerSummary>& layers,
+                                       const std::vector<int64_t>& exchanges);
 
-/// One line: what the epoch under way in `state` came to. All that depends on the clock is in its
-/// member "time".
-nlohmann::ordered_json epoch_record(const TrainState& state, const Evaluation& test,
-                                    double test_seconds, const Decision& decision);
+/// What the epoch under way in `state` came to.
+EpochRecord epoch_record(const TrainState& state, const Evaluation& test, double test_seconds,
+                         const Decision& decision);
 
-/// The line of an epoch that did not end.
-nlohmann::ordered_json diverged_record(const TrainState& state, const std::string& reason);
+/// The same of an epoch that did not end.
+EpochRecord diverged_record(const TrainState& state, const std::string& reason);
 
 /// The numbers of a record for TensorBoard, "loss/train" and so on.
-std::vector<std::pair<std::string, double>> scalars_of(const nlohmann::ordered_json& record);
+std::vector<std::pair<std::string, double>> scalars_of(const EpochRecord& record);
 
 /// For a person, in one line.
-std::string epoch_text(const nlohmann::ordered_json& record, int64_t epochs, bool best);
+std::string epoch_text(const EpochRecord& record, int64_t epochs, bool best);
 
 }  // namespace orthobatch

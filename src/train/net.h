@@ -10,7 +10,7 @@
 
 #include "data/images.h"
 #include "orthobatch/modules.h"
-#include "train/config.h"
+#include "run/config.h"
 
 namespace orthobatch {
 

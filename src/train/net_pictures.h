@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/catalogue.h"
-#include "train/config.h"
+#include "run/config.h"
 #include "train/net.h"
 
 namespace orthobatch {

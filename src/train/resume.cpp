@@ -1,7 +1,5 @@
 #include "train/resume.h"
 
-#include <cctype>
-
 #include "io/file.h"
 
 namespace orthobatch {
@@ -25,17 +23,6 @@ std::string usable_checkpoint(const RunFolder& folder, std::string& complaint) {
   }
   if (!complaint.empty()) throw std::runtime_error(complaint);
   return "";
-}
-
-std::string run_name(const std::string& data, const std::string& row, uint64_t seed) {
-  std::string name = data + "-";
-  for (const char c : row) {
-    if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.')
-      name += c;
-    else if (name.back() != '_' && c != ')' && c != '>')
-      name += '_';
-  }
-  return name + "-seed" + std::to_string(seed);
 }
 
 }  // namespace orthobatch

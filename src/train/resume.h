@@ -11,7 +11,4 @@ namespace orthobatch {
 /// checkpoints and none can be read.
 std::string usable_checkpoint(const RunFolder& folder, std::string& complaint);
 
-/// The name of a run's folder: "mnist-ZCAE_1e-7_1e12-seed1".
-std::string run_name(const std::string& data, const std::string& row, uint64_t seed);
-
 }  // namespace orthobatch

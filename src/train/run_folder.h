@@ -3,8 +3,8 @@
 #include <string>
 
 #include "io/file.h"
+#include "run/config.h"
 #include "train/checkpoint.h"
-#include "train/config.h"
 
 namespace orthobatch {
 

@@ -134,7 +134,7 @@ bool Trainer::train_epoch() {
     train_step(*loader_.next());
     // Before any save: a run resumed after the last step has no batch to look at.
     if (state_.step == loader_.steps())
-      state_.layers = layers_json(summarize(*net_), state_.exchanges);
+      state_.layers = to_json(layer_records(summarize(*net_), state_.exchanges));
     state_.seconds = seconds_before + seconds_since(start);
     state_.waited = waited_before + loader_.waited();
     report_progress();
@@ -192,11 +192,10 @@ bool Trainer::finish_epoch() {
   if (!test) return false;
   const double train_loss = state_.loss_sum / static_cast<double>(state_.images);
   const Decision decision = schedule_.finish_epoch(train_loss);
-  ordered_json record = epoch_record(state_, *test, seconds_since(start), decision);
+  const EpochRecord record = epoch_record(state_, *test, seconds_since(start), decision);
   BestEpoch& best = state_.best;
   const bool is_best =
-      best.epoch == 0 || test->error_percent() < best.test_error_percent ||
-      (test->error_percent() == best.test_error_percent && test->loss < best.test_loss);
+      best.epoch == 0 || better(record.test, {best.test_error_percent, best.test_loss});
   if (is_best) best = {state_.epoch + 1, test->error_percent(), test->loss};
 
   TrainState next;
@@ -204,7 +203,7 @@ bool Trainer::finish_epoch() {
   next.schedule = schedule_.state();
   next.best = best;
   next.history = std::move(state_.history);
-  next.history.push_back(record);
+  next.history.push_back(to_json(record));
   state_ = std::move(next);
   save(is_best);
   events_->scalars(state_.epoch, scalars_of(record));
@@ -253,7 +252,7 @@ void Trainer::report_progress() {
 
 void Trainer::diverge(const std::string& what) {
   TrainState told = state_;
-  told.history.push_back(diverged_record(state_, what));
+  told.history.push_back(to_json(diverged_record(state_, what)));
   folder_.write_metrics(told);
   throw Diverged(fmt::format("training diverged in epoch {}, step {}: {}", state_.epoch + 1,
                              state_.step + 1, what));

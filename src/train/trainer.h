@@ -7,8 +7,8 @@
 
 #include "data/batches.h"
 #include "data/catalogue.h"
+#include "run/config.h"
 #include "train/checkpoint.h"
-#include "train/config.h"
 #include "train/evaluate.h"
 #include "train/events.h"
 #include "train/progress.h"

@@ -1,5 +1,5 @@
 // The report in a real browser: opened from disk, looked at and used.
-// usage: node test_report.mjs PROGRAM OUTPUT_FOLDER
+// usage: node test_report.mjs PROGRAM MAKE_FOLDER OUTPUT_FOLDER
 //
 // Screenshots stay in OUTPUT_FOLDER: light, dark, phone, print.
 
@@ -9,9 +9,8 @@ import fs from "node:fs";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch } from "./browser.mjs";
-import { makeFolder } from "./make_folder.mjs";
 
-const [program, output] = process.argv.slice(2);
+const [program, makeFolder, output] = process.argv.slice(2);
 const source = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 const experimentOf = (name) =>
   JSON.parse(fs.readFileSync(path.join(source, "experiments", `${name}.json`), "utf8"));
@@ -19,7 +18,7 @@ const experimentOf = (name) =>
 fs.rmSync(output, { recursive: true, force: true });
 const folder = path.join(output, "results"),
   page_file = path.join(output, "report.html");
-for (const name of ["mnist", "svhn", "gradients"]) makeFolder(folder, name, experimentOf(name), 25);
+for (const name of ["mnist", "svhn", "gradients"]) execFileSync(makeFolder, [folder, name, "25"]);
 execFileSync(program, ["report", folder, "-o", page_file, "--json", path.join(output, "results.json")]);
 const size = fs.statSync(page_file).size;
 console.log(`page: ${(size / 1e6).toFixed(2)} MB with all three experiments, 25 epochs`);

@@ -42,104 +42,99 @@ function emptyCells(row, columns) {
   return [el("td", { colspan: columns, class: "state" }, el("span", { class: `badge ${row.status}` }, text))];
 }
 
-function resultTable(experiment) {
+const errorDigits = 2;
+
+/** How a table's columns depend on the experiment: the paper has a loss for SVHN, an epoch for MNIST. */
+function columnsOf(experiment) {
   const share = experiment.loss_share,
     perOutput = share !== 1;
   const withPaper = experiment.rows.some((row) => row.paper);
-  const digits = 2;
   const lossName = perOutput ? `loss / ${share}` : "loss";
-  const paperHead = withPaper
-    ? [
-        ["paper", "error %"],
-        ["paper", perOutput ? lossName : "epoch"],
-        ["paper", "place"],
-      ]
-    : [];
-  const oursHead = [
-    ["here", "best error %"],
-    ...(withPaper ? [["here", "to paper"]] : []),
-    ["here", "at epoch"],
-    ["here", lossName],
-    ["here", "place"],
-    ["here", "train error %"],
-    ["here", "last error %"],
-    ["time", "s / epoch"],
-    ["time", "× BN"],
+  const paper = ["error %", perOutput ? lossName : "epoch", "place"];
+  const here = [
+    "best error %",
+    ...(withPaper ? ["to paper"] : []),
+    "at epoch",
+    lossName,
+    "place",
+    "train error %",
+    "last error %",
   ];
-  const body = el(
-    "tbody",
-    {},
-    experiment.rows.map((row) => {
-      const paper = row.paper || {};
-      const cells = [layerCell(row, experiment)];
-      if (withPaper)
-        cells.push(
-          valueCell(number(paper.error, digits), paper.error, "paper"),
-          perOutput
-            ? valueCell(number(paper.loss, 4), paper.loss, "paper")
-            : valueCell(paper.epoch ?? "–", paper.epoch, "paper"),
-          valueCell(paper.rank || "–", paper.rank || null, "paper"),
-        );
-      if (!row.best_error) {
-        cells.push(...emptyCells(row, oursHead.length - 2));
-      } else {
-        cells.push(valueCell(estimate(row.best_error, digits), row.best_error.mean, "main"));
-        if (withPaper) cells.push(differenceCell(row.best_error, paper.error, digits));
-        cells.push(
-          valueCell(
-            estimate({ ...row.best_epoch, deviation: null }, row.best_epoch.n > 1 ? 1 : 0),
-            row.best_epoch.mean,
-          ),
-          valueCell(estimate(row.best_loss, 4, 1 / share), row.best_loss && row.best_loss.mean),
-          valueCell(row.rank || "–", row.rank || null),
-          valueCell(estimate(row.train_error, digits), row.train_error.mean),
-          valueCell(estimate(row.last_error, digits), row.last_error.mean),
-        );
-      }
-      cells.push(
-        valueCell(row.epoch_seconds ? short(row.epoch_seconds) : "–", row.epoch_seconds),
-        valueCell(number(row.times_bn, 2), row.times_bn),
-      );
-      return el("tr", { "data-status": row.status }, cells);
-    }),
-  );
-  const groups = [];
-  for (const [group] of [...paperHead, ...oursHead]) {
-    if (groups.length && groups[groups.length - 1][0] === group) groups[groups.length - 1][1]++;
-    else groups.push([group, 1]);
-  }
-  const table = el(
-    "table",
-    { class: "results", "data-table": experiment.name },
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        el("td", {}),
-        groups.map(([group, span]) => el("th", { colspan: span, scope: "colgroup", class: "group" }, group)),
-      ),
-      el(
-        "tr",
-        {},
-        [["", "layer"], ...paperHead, ...oursHead].map(([, name], i) =>
-          el(
-            "th",
-            { scope: "col" },
-            el(
-              "button",
-              { type: "button", title: "Sort", onclick: (event) => sortBy(table, i, event.currentTarget) },
-              name,
-            ),
-          ),
-        ),
-      ),
-    ),
-    body,
-  );
-  return el("div", { class: "table-scroll", tabindex: "0" }, table);
+  const groups = [
+    ...(withPaper ? [["paper", paper]] : []),
+    ["here", here],
+    ["time", ["s / epoch", "× BN"]],
+  ];
+  return { share, perOutput, withPaper, groups, here };
 }
+
+function paperCells(row, { perOutput }) {
+  const paper = row.paper || {};
+  return [
+    valueCell(number(paper.error, errorDigits), paper.error, "paper"),
+    perOutput
+      ? valueCell(number(paper.loss, 4), paper.loss, "paper")
+      : valueCell(paper.epoch ?? "–", paper.epoch, "paper"),
+    valueCell(paper.rank || "–", paper.rank || null, "paper"),
+  ];
+}
+
+function ourCells(row, { share, withPaper, here }) {
+  if (!row.best_error) return emptyCells(row, here.length);
+  const epoch = { ...row.best_epoch, deviation: null };
+  return [
+    valueCell(estimate(row.best_error, errorDigits), row.best_error.mean, "main"),
+    ...(withPaper ? [differenceCell(row.best_error, row.paper?.error, errorDigits)] : []),
+    valueCell(estimate(epoch, epoch.n > 1 ? 1 : 0), epoch.mean),
+    valueCell(estimate(row.best_loss, 4, 1 / share), row.best_loss && row.best_loss.mean),
+    valueCell(row.rank || "–", row.rank || null),
+    valueCell(estimate(row.train_error, errorDigits), row.train_error.mean),
+    valueCell(estimate(row.last_error, errorDigits), row.last_error.mean),
+  ];
+}
+
+const timeCells = (row) => [
+  valueCell(row.epoch_seconds ? short(row.epoch_seconds) : "–", row.epoch_seconds),
+  valueCell(number(row.times_bn, 2), row.times_bn),
+];
+
+/** The groups of columns, and under them the columns: each sorts the table. */
+function resultHead(groups) {
+  const sortButton = (name, i) => {
+    const onclick = ({ currentTarget }) => sortBy(currentTarget.closest("table"), i, currentTarget);
+    return el("th", { scope: "col" }, el("button", { type: "button", title: "Sort", onclick }, name));
+  };
+  const names = ["layer", ...groups.flatMap(([, columns]) => columns)];
+  const groupCells = groups.map(([group, { length }]) =>
+    el("th", { colspan: length, scope: "colgroup", class: "group" }, group),
+  );
+  return el("thead", {}, el("tr", {}, el("td", {}), groupCells), el("tr", {}, names.map(sortButton)));
+}
+
+function resultTable(experiment) {
+  const columns = columnsOf(experiment);
+  const rows = experiment.rows.map((row) =>
+    el(
+      "tr",
+      { "data-status": row.status },
+      layerCell(row, experiment),
+      columns.withPaper ? paperCells(row, columns) : null,
+      ourCells(row, columns),
+      timeCells(row),
+    ),
+  );
+  return scrolling(
+    el(
+      "table",
+      { class: "results", "data-table": experiment.name },
+      resultHead(columns.groups),
+      el("tbody", {}, rows),
+    ),
+  );
+}
+
+/** A wide table scrolls in its own box, not the page. */
+const scrolling = (table) => el("div", { class: "table-scroll", tabindex: "0" }, table);
 
 /** Rows in the order of a column, the other way round when asked again; rows without a number last. */
 function sortBy(table, column, button) {
@@ -169,93 +164,83 @@ function sortBy(table, column, button) {
   body.append(...rows);
 }
 
-function verdictTable(experiment) {
-  const { verdict, rows } = experiment;
-  const largest = Math.max(...verdict.pairs.map((p) => Math.abs(p.difference ?? 0)), 1e-9);
-  const head = [
-    "layer",
-    "printed %",
-    "exact %",
-    "exact − printed",
-    "noise up to",
-    "place: paper",
-    "printed",
-    "exact",
-    "",
-  ];
+const verdictColumns = [
+  "layer",
+  "printed %",
+  "exact %",
+  "exact − printed",
+  "noise up to",
+  "place: paper",
+  "printed",
+  "exact",
+  "",
+];
+
+function outcomeCell(row) {
+  if (!row.best_error)
+    return el(
+      "td",
+      { class: "state" },
+      el("span", { class: `badge ${row.status}` }, row.remark || row.status),
+    );
   return el(
-    "div",
-    { class: "table-scroll", tabindex: "0" },
+    "td",
+    { class: "num" },
+    estimate(row.best_error, errorDigits),
+    row.status === "done" ? null : el("div", { class: "remark" }, row.remark),
+  );
+}
+
+/** The difference with a bar, as long as its share of the largest. */
+function barCell(difference, largest) {
+  if (difference === null) return el("td", { class: "num" }, "–");
+  const side = difference <= 0 ? "good" : "bad";
+  const style = `width:${(48 * Math.abs(difference)) / largest}px`;
+  return el(
+    "td",
+    { class: `num ${side}` },
+    el("span", { class: `bar ${side}`, style }),
+    signed(difference, errorDigits),
+  );
+}
+
+function noiseBadge(pair) {
+  if (pair.difference === null) return null;
+  const text = pair.beyond_noise ? "beyond noise" : pair.noise === null ? "one seed" : "within noise";
+  return el("span", { class: `badge ${pair.beyond_noise ? "sure" : "unsure"}` }, text);
+}
+
+function verdictRow(pair, experiment, largest) {
+  const exact = experiment.rows[pair.exact],
+    printed = experiment.rows[pair.printed];
+  const noise = pair.noise === null ? "–" : `${number(pair.noise, 2)}${pair.own_deviation ? "" : " *"}`;
+  const moved = pair.rank_exact !== pair.rank_printed;
+  return el(
+    "tr",
+    {},
+    layerCell(exact, experiment),
+    outcomeCell(printed),
+    outcomeCell(exact),
+    barCell(pair.difference, largest),
+    valueCell(noise),
+    valueCell(pair.rank_paper || "–"),
+    valueCell(pair.rank_printed || "–"),
+    el("td", { class: `num ${moved ? "main" : ""}` }, String(pair.rank_exact || "–")),
+    el("td", {}, noiseBadge(pair)),
+  );
+}
+
+function verdictTable(experiment) {
+  const { pairs } = experiment.verdict;
+  const largest = Math.max(...pairs.map((p) => Math.abs(p.difference ?? 0)), 1e-9);
+  const head = verdictColumns.map((name) => el("th", { scope: "col" }, name));
+  const rows = pairs.map((pair) => verdictRow(pair, experiment, largest));
+  return scrolling(
     el(
       "table",
       { class: "results", "data-table": "verdict" },
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          head.map((name) => el("th", { scope: "col" }, name)),
-        ),
-      ),
-      el(
-        "tbody",
-        {},
-        verdict.pairs.map((p) => {
-          const exact = rows[p.exact],
-            printed = rows[p.printed];
-          const outcome = (row) =>
-            row.best_error
-              ? el(
-                  "td",
-                  { class: "num" },
-                  estimate(row.best_error, 2),
-                  row.status === "done" ? null : el("div", { class: "remark" }, row.remark),
-                )
-              : el(
-                  "td",
-                  { class: "state" },
-                  el("span", { class: `badge ${row.status}` }, row.remark || row.status),
-                );
-          const better = (p.difference ?? 0) <= 0;
-          const bar =
-            p.difference === null
-              ? null
-              : el("span", {
-                  class: `bar ${better ? "good" : "bad"}`,
-                  style: `width:${(48 * Math.abs(p.difference)) / largest}px`,
-                });
-          const moved = p.rank_exact !== p.rank_printed;
-          return el(
-            "tr",
-            {},
-            layerCell(exact, experiment),
-            outcome(printed),
-            outcome(exact),
-            el(
-              "td",
-              { class: `num ${p.difference === null ? "" : better ? "good" : "bad"}` },
-              bar,
-              p.difference === null ? "–" : signed(p.difference, 2),
-            ),
-            valueCell(p.noise === null ? "–" : `${number(p.noise, 2)}${p.own_deviation ? "" : " *"}`),
-            valueCell(p.rank_paper || "–"),
-            valueCell(p.rank_printed || "–"),
-            el("td", { class: `num ${moved ? "main" : ""}` }, String(p.rank_exact || "–")),
-            el(
-              "td",
-              {},
-              p.difference === null
-                ? null
-                : el(
-                    "span",
-                    { class: `badge ${p.beyond_noise ? "sure" : "unsure"}` },
-                    p.beyond_noise ? "beyond noise" : p.noise === null ? "one seed" : "within noise",
-                  ),
-            ),
-          );
-        }),
-      ),
+      el("thead", {}, el("tr", {}, head)),
+      el("tbody", {}, rows),
     ),
   );
 }

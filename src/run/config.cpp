@@ -1,4 +1,4 @@
-#include "train/config.h"
+#include "run/config.h"
 
 #include <fmt/core.h>
 
@@ -8,8 +8,8 @@
 #include "core/text.h"
 #include "data/catalogue.h"
 #include "io/json_depth.h"
+#include "io/json_fields.h"
 #include "orthobatch/spec.h"
-#include "train/json_fields.h"
 
 namespace orthobatch {
 namespace {
@@ -201,6 +201,13 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
         {"fov", b.fov}, {"stride", b.stride}, {"channels", b.channels}, {"layer", b.layer}});
   const auto put = [&](const char* key, auto value) { out["schedule"][key] = value; };
   for_each_rule(config.schedule, put, put);
+  return out;
+}
+
+nlohmann::ordered_json deciding_settings(const TrainConfig& config) {
+  nlohmann::ordered_json out = to_json(config);
+  for (const char* key : {"epochs", "threads", "augment_threads", "checkpoint_minutes"})
+    out.erase(key);
   return out;
 }
 

@@ -1,4 +1,4 @@
-#include "train/schedule.h"
+#include "run/schedule.h"
 
 #include <fmt/core.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "experiment/experiment.h"
+#include "run/experiment.h"
 
 namespace orthobatch {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/augment.h"
-#include "train/schedule.h"
+#include "run/schedule.h"
 
 namespace orthobatch {
 
@@ -64,6 +64,9 @@ TrainConfig config_from_json(const nlohmann::json& json, const std::string& name
 
 /// All of it; config_from_json gives it back.
 nlohmann::ordered_json to_json(const TrainConfig& config);
+
+/// What decides a run's numbers; not how long it goes on, nor with how many hands.
+nlohmann::ordered_json deciding_settings(const TrainConfig& config);
 
 /// Throws std::invalid_argument or SpecError where something is out of range. Specs become
 /// canonical.

@@ -1,4 +1,4 @@
-#include "train/json_fields.h"
+#include "io/json_fields.h"
 
 #include <fmt/core.h>
 

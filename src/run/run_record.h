@@ -8,27 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "run/epoch_record.h"
+
 namespace orthobatch {
-
-struct LayerRecord {
-  std::string name;
-  int64_t channels = 0;
-  std::optional<double> condition_number, effective_rank;  ///< empty: infinite
-  int64_t floored = 0, null = 0;
-  int64_t exchanges = 0;  ///< of pivots, in the whole epoch; 0 in runs of 0.1, which did not count
-};
-
-struct EpochRecord {
-  int64_t epoch = 0;
-  int64_t steps = 0;          ///< 0: not recorded
-  std::vector<double> curve;  ///< training loss inside the epoch; empty in runs of 0.1
-  double train_loss = 0, train_error = 0, test_error = 0;  ///< errors in percent
-  std::optional<double> test_loss;                         ///< empty: not finite
-  double train_seconds = 0;
-  double learning_rate = 0;
-  int64_t batch = 0;
-  std::vector<LayerRecord> layers;
-};
 
 struct RunRecord {
   std::string path;
@@ -47,7 +29,7 @@ struct RunRecord {
   std::string failed;                 ///< of failed.txt
   std::vector<std::string> problems;  ///< what is damaged or missing, one line each
 
-  /// The epoch with the least test error, then loss: the paper's way, on the test set. Null: none.
+  /// Null: none.
   const EpochRecord* best() const;
   const EpochRecord* last() const { return epochs.empty() ? nullptr : &epochs.back(); }
 };

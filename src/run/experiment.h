@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train/config.h"
+#include "run/config.h"
 
 namespace orthobatch {
 
@@ -45,6 +45,9 @@ struct Experiment {
 
 /// A whole name, or one without its arguments, as a shell pattern: "ZCA*", "LDL", "*->W".
 bool row_matches(const std::string& pattern, const std::string& row);
+
+/// The folder of one run under the experiment's.
+std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed);
 
 /// Throws std::invalid_argument "SOURCE: PLACE: expected …, found …".
 Experiment experiment_from_json(const nlohmann::json& json, const std::string& name,

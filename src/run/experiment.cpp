@@ -1,18 +1,19 @@
-#include "experiment/experiment.h"
+#include "run/experiment.h"
 
 #include <fmt/core.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "core/text.h"
 #include "embedded/experiments.h"
 #include "io/file.h"
+#include "io/json_fields.h"
 #include "orthobatch/spec.h"
-#include "train/json_fields.h"
-#include "train/resume.h"
+#include "run/names.h"
 
 namespace orthobatch {
 namespace {
@@ -150,16 +151,22 @@ ExperimentFigure read_figure(const json& object, const std::string& where,
 
 /// Two rows of one name, or of names that make the same folder, would share their runs.
 void check_names(const std::vector<ExperimentRow>& rows, const std::string& source) {
-  std::set<std::string> seen;
-  for (size_t i = 0; i < rows.size(); ++i)
-    if (!seen.insert(run_name("", rows[i].name, 0)).second)
-      throw std::invalid_argument(
-          fmt::format("{}: rows[{}]: expected a name of its own (\"name\"), found another row "
-                      "'{}'",
-                      source, i, rows[i].name));
+  std::map<std::string, size_t> seen;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto [other, fresh] = seen.emplace(run_name("", rows[i].name, 0), i);
+    if (!fresh)
+      throw std::invalid_argument(fmt::format(
+          "{}: rows[{}]: expected a name of its own (\"name\"), found '{}', whose runs would be in "
+          "the folders of rows[{}], '{}'",
+          source, i, rows[i].name, other->second, rows[other->second].name));
+  }
 }
 
 }  // namespace
+
+std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed) {
+  return join_path(join_path(out, runs_name), run_name(row.config.data, row.name, seed));
+}
 
 bool row_matches(const std::string& pattern, const std::string& row) {
   return ::fnmatch(pattern.c_str(), row.c_str(), 0) == 0 ||

@@ -1,0 +1,67 @@
+#pragma once
+// An epoch of a run: a line of metrics.jsonl.
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/schedule.h"
+
+namespace orthobatch {
+
+/// A layer's last batch of the epoch.
+struct LayerRecord {
+  std::string name;  ///< path in the net
+  std::string spec;
+  int64_t channels = 0;
+  std::optional<double> condition_number, effective_rank;  ///< empty: not finite
+  int64_t floored = 0, null = 0;
+  int64_t exchanges = 0;  ///< of pivots, in the whole epoch; 0 in runs of 0.1, which did not count
+};
+
+/// What the net of an epoch makes of the test set.
+struct TestResult {
+  double error_percent = 0;
+  std::optional<double> loss;  ///< mean cross-entropy; empty: not finite
+};
+
+/// Which epoch is a run's best: the one with the least test error, then loss; the paper's way, on
+/// the test set.
+bool better(const TestResult& a, const TestResult& b);
+
+/// All that depends on the clock.
+struct EpochTime {
+  std::string finished;  ///< "2026-01-31T12:00:00Z"
+  double train_seconds = 0, test_seconds = 0, images_per_second = 0;
+  double waited_seconds = 0, waited_percent = 0;  ///< for batches, of train_seconds
+};
+
+struct EpochRecord {
+  int64_t epoch = 0;  ///< from 1
+  int64_t steps = 0, images = 0;
+  StepSettings settings;  ///< that its steps used
+  /// Why the epoch did not end; empty: it did. What follows is known only of one that did, save
+  /// time.finished and time.train_seconds.
+  std::optional<std::string> diverged;
+  double train_loss = 0, train_error_percent = 0;
+  int64_t curve_every = 0;    ///< steps between the points of `curve`
+  std::vector<double> curve;  ///< training loss inside the epoch; empty in runs of 0.1
+  TestResult test;
+  Decision decision;
+  std::vector<LayerRecord> layers;
+  EpochTime time;
+};
+
+/// A line of metrics.jsonl; epoch_from_json gives it back.
+nlohmann::ordered_json to_json(const EpochRecord& epoch);
+nlohmann::ordered_json to_json(const std::vector<LayerRecord>& layers);
+
+/// Throws std::invalid_argument that names the member at fault. Members that no reader needs may be
+/// absent.
+EpochRecord epoch_from_json(const nlohmann::json& line);
+std::vector<LayerRecord> layers_from_json(const nlohmann::json& list);
+
+}  // namespace orthobatch

@@ -1,0 +1,26 @@
+#include "run/names.h"
+
+#include <cctype>
+
+namespace orthobatch {
+namespace {
+
+bool stays(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x80 || std::isalnum(byte) || c == '-' || c == '.';
+}
+
+}  // namespace
+
+std::string run_name(const std::string& data, const std::string& row, uint64_t seed) {
+  std::string name = data + "-";
+  for (const char c : row) {
+    if (stays(c))
+      name += c;
+    else if (name.back() != '_' && c != ')' && c != '>')
+      name += '_';
+  }
+  return name + "-seed" + std::to_string(seed);
+}
+
+}  // namespace orthobatch

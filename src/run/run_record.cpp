@@ -1,0 +1,168 @@
+#include "run/run_record.h"
+
+#include <fmt/core.h>
+
+#include <initializer_list>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "io/file.h"
+#include "io/json_depth.h"
+#include "run/config.h"
+#include "run/json_number.h"
+#include "run/names.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t largest_file = uint64_t{1} << 28;
+constexpr int64_t most_images = 1'000'000'000'000;
+
+/// No object where the text is damaged.
+json parsed(const std::string& text) {
+  if (json_depth(text) > largest_json_depth) return nullptr;
+  return json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+void take_line(const json& line, RunRecord& run) {
+  EpochRecord epoch = epoch_from_json(line);
+  if (epoch.diverged) {
+    run.diverged = {epoch.epoch, *epoch.diverged};
+    return;
+  }
+  const int64_t before = run.epochs.empty() ? 0 : run.epochs.back().epoch;
+  if (epoch.epoch <= before)
+    throw std::invalid_argument(
+        fmt::format("epoch: expected more than {}, found {}", before, epoch.epoch));
+  run.epochs.push_back(std::move(epoch));
+}
+
+void read_metrics(const std::string& path, RunRecord& run) {
+  std::istringstream lines(read_text(path, largest_file));
+  int number = 0;
+  for (std::string text; std::getline(lines, text);) {
+    ++number;
+    if (text.empty()) continue;
+    try {
+      take_line(parsed(text), run);
+    } catch (const std::invalid_argument& error) {
+      run.problems.push_back(fmt::format("{}, line {}: {}", metrics_name, number, error.what()));
+    }
+  }
+  int64_t expected = 1;
+  std::string missing;
+  for (const EpochRecord& epoch : run.epochs) {
+    const int64_t first = std::exchange(expected, epoch.epoch + 1), last = epoch.epoch - 1;
+    if (first > last) continue;
+    missing += missing.empty() ? "" : ", ";
+    missing += first == last ? std::to_string(first) : fmt::format("{} to {}", first, last);
+  }
+  if (!missing.empty())
+    run.problems.push_back(fmt::format("{}: nothing to read of epoch {}", metrics_name, missing));
+}
+
+void read_config(const std::string& path, RunRecord& run) {
+  const json object = parse_json(read_text(path), path);
+  const TrainConfig config = config_from_json(object, path);
+  run.data = config.data;
+  run.layers = layers_text(config);
+  nlohmann::ordered_json settings = deciding_settings(config);
+  settings.erase("seed");
+  run.settings = settings.dump();
+  run.seed = config.seed;
+  run.epochs_wanted = config.epochs;
+  run.threads = config.threads;
+  if (object.contains("found")) {
+    run.train_images = integer_of(object.at("found"), "train_images", 0, most_images);
+    run.test_images = integer_of(object.at("found"), "test_images", 0, most_images);
+  }
+}
+
+void check_picture(const json& object, const char* text, std::initializer_list<const char*> sizes) {
+  for (const char* size : sizes) number_of(object, size, 1, 1e6);
+  if (!object.contains(text) || !object.at(text).is_string())
+    throw std::invalid_argument(fmt::format("{}: expected a text, found none", text));
+}
+
+/// Throws std::invalid_argument unless the page can draw it.
+void check_pictures(const json& pictures) {
+  for (const char* key : {"layers", "filters", "samples"})
+    if (!pictures.is_object() || !pictures.contains(key) || !pictures.at(key).is_structured())
+      throw std::invalid_argument(fmt::format("expected '{}', found none", key));
+  number_of(pictures, "epoch", 0, 1e6);
+  number_of(pictures, "images", 0, 1e9);
+  check_picture(pictures.at("filters"), "data", {"count", "height", "width", "channels"});
+  check_picture(pictures.at("samples"), "data", {"columns", "height", "width", "channels"});
+  for (const json& layer : pictures.at("layers"))
+    for (const char* text : {"before", "after", "spec"}) check_picture(layer, text, {"channels"});
+}
+
+/// A message about a file, with its name in place of its path: a report does not say where it was
+/// made.
+std::string named(const std::string& message, const std::string& path) {
+  const size_t name = path.find_last_of('/') + 1;
+  return message.rfind(path, 0) == 0 ? message.substr(name) : path.substr(name) + ": " + message;
+}
+
+}  // namespace
+
+const EpochRecord* RunRecord::best() const {
+  const EpochRecord* best = nullptr;
+  for (const EpochRecord& e : epochs)
+    if (!best || better(e.test, best->test)) best = &e;
+  return best;
+}
+
+RunRecord read_run(const std::string& path) {
+  RunRecord run;
+  run.path = path;
+  using Reader = void (*)(const std::string&, RunRecord&);
+  const std::pair<const char*, Reader> files[] = {{config_name, read_config},
+                                                  {metrics_name, read_metrics}};
+  for (const auto& [name, read] : files) {
+    const std::string file = join_path(path, name);
+    if (!file_exists(file)) {
+      run.problems.push_back(std::string(name) + ": there is none");
+      continue;
+    }
+    run.there = true;
+    try {
+      read(file, run);
+    } catch (const std::exception& error) {
+      run.problems.push_back(named(error.what(), file));
+    }
+  }
+  const std::string failure = join_path(path, failed_name);
+  if (file_exists(failure)) {
+    run.there = true;
+    try {
+      std::istringstream text(read_text(failure));
+      while (run.failed.empty() && std::getline(text, run.failed)) continue;
+      if (run.failed.empty()) run.failed = "for a reason that was not written";
+    } catch (const FileError&) {
+      run.failed = "for a reason that cannot be read";
+    }
+  }
+  return run;
+}
+
+json read_pictures(const std::string& path, std::vector<std::string>& problems) {
+  const std::string file = join_path(path, pictures_name);
+  if (!file_exists(file)) return nullptr;
+  try {
+    json pictures = parsed(read_text(file, largest_file));
+    check_pictures(pictures);
+    return pictures;
+  } catch (const std::invalid_argument& error) {
+    problems.push_back(fmt::format("{}: {}", pictures_name, error.what()));
+    return nullptr;
+  } catch (const FileError& error) {
+    problems.push_back(named(error.what(), file));
+    return nullptr;
+  }
+}
+
+}  // namespace orthobatch
