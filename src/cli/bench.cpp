@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/text.h"
 #include "bench/report.h"
 #include "cli/bench_tables.h"
 #include "cli/interrupt.h"
@@ -15,7 +16,6 @@
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "core/processor.h"
-#include "core/text.h"
 #include "io/file.h"
 
 namespace orthobatch::cli {

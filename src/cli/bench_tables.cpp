@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/table.h"
+#include "base/table.h"
 
 namespace orthobatch::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <set>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "embedded/experiments.h"
 #include "io/file.h"
 #include "orthobatch/spec.h"

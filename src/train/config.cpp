@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "data/catalogue.h"
 #include "io/json_depth.h"
 #include "orthobatch/spec.h"
