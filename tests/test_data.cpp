@@ -96,15 +96,20 @@ TEST(Gzip, RoundTripAndDamage) {
     expect_refusal(of(Bytes(packed.begin(), packed.begin() + keep)), {"a.gz", "cut off"});
   Bytes flipped = packed;
   flipped[packed.size() / 2] ^= 4;
-  expect_refusal(of(flipped), {"a.gz", "expected an intact stream"});
+  expect_refusal(of(flipped), {"a.gz", "expected an intact gzip stream"});
   flipped = packed;
   flipped[packed.size() - 6] ^= 1;  // the CRC itself
   expect_refusal(of(flipped), {"incorrect data check"});
   expect_refusal(of({}), {"gzip header"});
   expect_refusal(of(packed, 1000), {"expected at most 1000 bytes"});
+  Bytes twice = packed;
+  twice.insert(twice.end(), packed.begin(), packed.end());
+  EXPECT_EQ(gunzip(twice, "a.gz").size(), 2 * content.size());
   Bytes trailing = packed;
   trailing.push_back('x');
-  EXPECT_NE(of(trailing), "");
+  expect_refusal(of(trailing), {"a.gz", "compressed data"});
+  trailing.insert(trailing.end(), 100, 'x');
+  expect_refusal(of(trailing), {"a.gz", "incorrect header check"});
 }
 
 TEST(Mnist, RefusesFilesThatAreNotMnist) {

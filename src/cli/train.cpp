@@ -12,6 +12,7 @@
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "orthobatch/spec.h"
 #include "train/resume.h"
 #include "train/trainer.h"

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "embedded/experiments.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "orthobatch/spec.h"
 #include "train/json_fields.h"
 #include "train/resume.h"

@@ -11,6 +11,7 @@
 
 #include "experiment/machine.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "train/net_pictures.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
@@ -32,8 +33,7 @@ json last_metrics(const std::string& run) {
   std::string text = read_text(path, largest_metrics);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   const size_t start = text.rfind('\n');
-  const json line =
-      json::parse(start == std::string::npos ? text : text.substr(start + 1), nullptr, false);
+  const json line = parse_json_or_null(start == std::string::npos ? text : text.substr(start + 1));
   return line.is_object() && line.contains("epoch") && line.at("epoch").is_number_integer()
              ? line
              : json();

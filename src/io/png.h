@@ -15,13 +15,15 @@ struct Picture {
   Picture(int width, int height, uint8_t background);
   uint8_t* at(int x, int y) { return rgb.data() + 3 * (static_cast<size_t>(y) * width + x); }
   void fill(int x, int y, int w, int h, uint8_t r, uint8_t g, uint8_t b);
-  /// Text of digits, letters, '.', '%', '-' and spaces, 5×7 pixels a character times `scale`, one
-  /// column between; the upper left corner at (x, y).
+  /// Text of digits, '.', '%' and the letters of "answer" and "label"; any other character is left
+  /// blank. 5×7 pixels a character times `scale`, one column between; the upper left corner at
+  /// (x, y).
   void text(int x, int y, const std::string& text, int scale, uint8_t grey);
   static int text_width(const std::string& text, int scale);
 };
 
-/// As a PNG file, at once or not at all.
+/// As a PNG file, at once or not at all. By hand: a header, zlib and a checksum are all it takes
+/// without filters or palettes, where libpng wants a callback for each error.
 void write_png(const std::string& path, const Picture& picture);
 
 }  // namespace orthobatch

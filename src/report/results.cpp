@@ -8,6 +8,7 @@
 
 #include "experiment/reproduce.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "report/verdict.h"
 
 namespace orthobatch {

@@ -8,7 +8,7 @@
 
 #include "experiment/reproduce.h"
 #include "io/file.h"
-#include "io/json_depth.h"
+#include "io/json.h"
 #include "train/config.h"
 
 namespace orthobatch {
@@ -17,12 +17,6 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t largest_file = uint64_t{1} << 28;
-
-/// No object where the text is damaged.
-json parsed(const std::string& text) {
-  if (json_depth(text) > largest_json_depth) return nullptr;
-  return json::parse(text, nullptr, /*allow_exceptions=*/false);
-}
 
 /// What stands in place of a number, no more of it than fits a line.
 std::string brief(const json& value) {
@@ -125,7 +119,7 @@ void read_metrics(const std::string& path, RunRecord& run) {
     ++number;
     if (text.empty()) continue;
     try {
-      take_line(parsed(text), run);
+      take_line(parse_json_or_null(text), run);
     } catch (const std::invalid_argument& error) {
       run.problems.push_back(fmt::format("metrics.jsonl, line {}: {}", number, error.what()));
     }
@@ -234,7 +228,7 @@ json read_pictures(const std::string& path, std::vector<std::string>& problems) 
   const std::string file = join_path(path, pictures_name);
   if (!file_exists(file)) return nullptr;
   try {
-    json pictures = parsed(read_text(file, largest_file));
+    json pictures = parse_json_or_null(read_text(file, largest_file));
     check_pictures(pictures);
     return pictures;
   } catch (const std::invalid_argument& error) {
