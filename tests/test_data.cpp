@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include "data/batches.h"
@@ -95,15 +96,20 @@ TEST(Gzip, RoundTripAndDamage) {
     expect_refusal(of(Bytes(packed.begin(), packed.begin() + keep)), {"a.gz", "cut off"});
   Bytes flipped = packed;
   flipped[packed.size() / 2] ^= 4;
-  expect_refusal(of(flipped), {"a.gz", "expected an intact stream"});
+  expect_refusal(of(flipped), {"a.gz", "expected an intact gzip stream"});
   flipped = packed;
   flipped[packed.size() - 6] ^= 1;  // the CRC itself
   expect_refusal(of(flipped), {"incorrect data check"});
   expect_refusal(of({}), {"gzip header"});
   expect_refusal(of(packed, 1000), {"expected at most 1000 bytes"});
+  Bytes twice = packed;
+  twice.insert(twice.end(), packed.begin(), packed.end());
+  EXPECT_EQ(gunzip(twice, "a.gz").size(), 2 * content.size());
   Bytes trailing = packed;
   trailing.push_back('x');
-  EXPECT_NE(of(trailing), "");
+  expect_refusal(of(trailing), {"a.gz", "compressed data"});
+  trailing.insert(trailing.end(), 100, 'x');
+  expect_refusal(of(trailing), {"a.gz", "incorrect header check"});
 }
 
 TEST(Mnist, RefusesFilesThatAreNotMnist) {
@@ -173,6 +179,49 @@ TEST(Mat, AgreesWithMatio) {
             ASSERT_EQ(set.image(image)[(row * 32 + column) * 3 + c],
                       x[((image * 3 + c) * 32 + column) * 32 + row]);
   }
+}
+
+TEST(Mat, ReadsNumbersOfEveryType) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("numbers.mat");
+  mat_t* mat = Mat_CreateVer(path.c_str(), nullptr, MAT_FT_MAT5);
+  const auto put = [&](const char* name, matio_classes of_class, matio_types type, auto a, auto b) {
+    decltype(a) numbers[] = {a, static_cast<decltype(a)>(b), 7};
+    size_t sizes[] = {3, 1};
+    matvar_t* v = Mat_VarCreate(name, of_class, type, 2, sizes, numbers, 0);
+    Mat_VarWrite(mat, v, MAT_COMPRESSION_NONE);
+    Mat_VarFree(v);
+  };
+  put("int8", MAT_C_INT8, MAT_T_INT8, int8_t{-128}, 127);
+  put("uint8", MAT_C_UINT8, MAT_T_UINT8, uint8_t{0}, 255);
+  put("int16", MAT_C_INT16, MAT_T_INT16, int16_t{-32768}, 32767);
+  put("uint16", MAT_C_UINT16, MAT_T_UINT16, uint16_t{0}, 65535);
+  put("int32", MAT_C_INT32, MAT_T_INT32, int32_t{-2147483647}, 2147483647);
+  put("uint32", MAT_C_UINT32, MAT_T_UINT32, uint32_t{0}, 4294967295u);
+  put("int64", MAT_C_INT64, MAT_T_INT64, -(int64_t{1} << 60), int64_t{1} << 60);
+  put("uint64", MAT_C_UINT64, MAT_T_UINT64, uint64_t{0}, uint64_t{1} << 63);
+  put("single", MAT_C_SINGLE, MAT_T_SINGLE, -0.5f, 1e30f);
+  put("double", MAT_C_DOUBLE, MAT_T_DOUBLE, -0.1, 1e300);
+  Mat_Close(mat);
+
+  std::map<std::string, std::vector<double>> found;
+  FileSource source(path);
+  read_mat(source, path, [&](MatVariable& v) {
+    EXPECT_EQ(v.type, v.name);
+    found[v.name] = v.values();
+    return Visit::go_on;
+  });
+  EXPECT_EQ(found,
+            (std::map<std::string, std::vector<double>>{{"int8", {-128, 127, 7}},
+                                                        {"uint8", {0, 255, 7}},
+                                                        {"int16", {-32768, 32767, 7}},
+                                                        {"uint16", {0, 65535, 7}},
+                                                        {"int32", {-2147483647, 2147483647, 7}},
+                                                        {"uint32", {0, 4294967295, 7}},
+                                                        {"int64", {-0x1p60, 0x1p60, 7}},
+                                                        {"uint64", {0, 0x1p63, 7}},
+                                                        {"single", {-0.5, 1e30f, 7}},
+                                                        {"double", {-0.1, 1e300, 7}}}));
 }
 
 TEST(Mat, RefusesWhatIsWrongByName) {

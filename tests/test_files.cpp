@@ -1,4 +1,4 @@
-// Files as they are written, and checksums.
+// Files as they are written, checksums, and JSON that is refused.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 
 #include "io/checksum.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "io/temporary_folder.h"
 
 namespace orthobatch {
@@ -55,7 +56,47 @@ TEST(Checksum, Md5InPiecesOfAnySize) {
   }
 }
 
+TEST(Checksum, OfAFileIsThatOfItsBytes) {
+  const TemporaryFolder folder;
+  const std::string text(3000000, 'y');  // more than is read at once
+  write_file(folder.path("file"), text);
+  EXPECT_EQ(md5_of_file(folder.path("file")), md5_hex(text.data(), text.size()));
+  EXPECT_THROW(md5_of_file(folder.path("none")), FileError);
+}
+
 TEST(Checksum, Crc32cOfKnownText) { EXPECT_EQ(crc32c("123456789", 9), 0xe3069283u); }
+
+std::string json_refusal(const std::string& text) {
+  EXPECT_TRUE(parse_json_or_null(text).is_null());
+  try {
+    parse_json(text, "a.json");
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Json, NestsSoFarAndNoFurther) {
+  const auto lists = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const auto objects = [](int depth) {
+    std::string text = "1";
+    for (int i = 0; i < depth; ++i) text = R"({"a":)" + text + "}";
+    return text;
+  };
+  const std::string refused = "a.json: expected lists and objects nested up to 64, found more";
+  EXPECT_NO_THROW(parse_json(lists(64), "a.json"));
+  EXPECT_NO_THROW(parse_json(objects(64), "a.json"));
+  EXPECT_NO_THROW(parse_json('"' + std::string(100, '[') + '"', "a.json")) << "a text is no list";
+  EXPECT_EQ(json_refusal(lists(65)), refused);
+  EXPECT_EQ(json_refusal(objects(65)), refused);
+  EXPECT_EQ(json_refusal(std::string(5000000, '[')), refused);
+}
+
+TEST(Json, SaysWhereItIsNone) {
+  EXPECT_EQ(json_refusal("{\n  \"a\": 1,\n  b\n}"), "a.json: line 3, column 3: not JSON");
+  EXPECT_EQ(json_refusal(""), "a.json: line 1, column 1: not JSON");
+  EXPECT_EQ(json_refusal("1e400"), "a.json: expected numbers up to 1.8e+308, found a larger one");
+}
 
 }  // namespace
 }  // namespace orthobatch

@@ -1,6 +1,6 @@
 // What the processor is taken for, and what is done about it.
 
-#include "core/processor.h"
+#include "base/processor.h"
 
 #include <gtest/gtest.h>
 

@@ -196,7 +196,7 @@ class Judge {
 
   void memory() {
     Bar bar;
-    bar.what = "extra memory of any layer, N <= 128";
+    bar.what = "extra tensors of any layer, N <= 128";
     bar.limit = 8;
     bar.unit = "MiB";
     for (const Shape& shape : standard_shapes()) {

@@ -1,6 +1,7 @@
 #pragma once
-// The memory section: what one forward and backward pass needs beyond the tensors it is given and
-// the ones it returns.
+// The memory section: what tensors one forward and backward pass needs beyond those it is given and
+// those it returns. Buffers that a kernel keeps for itself are not among them;
+// tests/test_memory.cpp holds the whole heap to a limit.
 
 #include <vector>
 
@@ -14,13 +15,10 @@ struct MemoryResult {
   Shape shape;
   Layout layout;
   Candidate candidate;
-  int64_t extra_bytes;  ///< at the peak, beyond x, z and their gradients
+  int64_t extra_bytes;  ///< of tensors at the peak, beyond x, z and their gradients
 };
 
-/// Empty where the heap cannot be counted. What a library keeps from one call for the next is part
-/// of `extra_bytes`, of every later call too: shapes go from few channels to many, so that this
-/// overstates little.
-std::vector<MemoryResult> measure_memory(std::vector<Shape> shapes,
+std::vector<MemoryResult> measure_memory(const std::vector<Shape>& shapes,
                                          const std::vector<Layout>& layouts,
                                          const std::vector<Candidate>& candidates,
                                          const Session& session);

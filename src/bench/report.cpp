@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/linalg.h"
-#include "core/processor.h"
+#include "base/processor.h"
 #include "kernels/loops.h"
 #include "orthobatch/version.h"
 

@@ -4,9 +4,9 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 
+#include "check/differences.h"
 #include "core/layer.h"
 #include "kernels/convert.h"
 #include "kernels/passes.h"
@@ -19,8 +19,6 @@ namespace {
 using core::Fold;
 using core::Vector;
 using kernels::to_vector;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 torch::Tensor random_normal(at::IntArrayRef shape, at::Generator& generator) {
   return at::randn(shape, generator, at::TensorOptions(at::kDouble));
@@ -102,93 +100,6 @@ std::vector<std::string> obstacles(const Fold& fold, int64_t samples) {
   return out;
 }
 
-/// Unit directions in which a tensor is moved: its entries, or random ones where it has many.
-std::vector<torch::Tensor> directions(const torch::Tensor& t, int64_t limit,
-                                      at::Generator& generator) {
-  constexpr int64_t random_directions = 32;
-  const int64_t count = t.numel() <= limit ? t.numel() : std::min(limit, random_directions);
-  std::vector<torch::Tensor> out;
-  for (int64_t k = 0; k < count; ++k) {
-    torch::Tensor d = torch::zeros_like(t);
-    if (t.numel() <= limit)
-      d.view(-1)[k] = 1.0;
-    else
-      d = random_normal(t.sizes(), generator);
-    out.push_back(d / d.norm());
-  }
-  return out;
-}
-
-double norm(const Vector& v) {
-  double sum = 0;
-  for (double x : v) sum += x * x;
-  return std::sqrt(sum);
-}
-
-/// ‖a − b‖ / ‖b‖, or over `least` where b is smaller than that.
-double distance(const Vector& a, const Vector& b, double least) {
-  Vector d = a;
-  for (size_t k = 0; k < d.size(); ++k) d[k] -= b[k];
-  return norm(d) / std::max(norm(b), least);
-}
-
-/// f(displacement); nullopt where the displaced point lies on another branch.
-using Evaluate = std::function<std::optional<double>(const torch::Tensor& displacement)>;
-
-/// Central difference of order 2p: Σ_k w_k (f(kh) − f(−kh))/h, w_k = (−1)^(k+1) p!² / (k (p−k)!
-/// (p+k)!)
-std::optional<double> central_difference(const Evaluate& f, const torch::Tensor& along, double h) {
-  constexpr int p = 6;
-  double sum = 0, weight = -1;  // weight without the 1/k
-  for (int k = 1; k <= p; ++k) {
-    weight *= -static_cast<double>(p - k + 1) / (p + k);
-    const std::optional<double> ahead = f(k * h * along), behind = f(-k * h * along);
-    if (!ahead || !behind) return std::nullopt;
-    sum += weight / k * (*ahead - *behind) / h;
-  }
-  return sum;
-}
-
-struct Differences {
-  Vector values;  // directional derivatives; empty where they were not to be had
-  double resolution = infinity;
-};
-
-/// At the step where neighbouring steps agree best over all directions: shorter ones drown in
-/// rounding, longer ones in curvature.
-Differences central_differences(const std::vector<torch::Tensor>& along, const Evaluate& f,
-                                double least) {
-  Differences best;
-  Vector previous;
-  for (double h = 2e-2; h > 1e-9; h /= 2.5) {
-    Vector now;
-    for (const torch::Tensor& d : along) {
-      const std::optional<double> slope = central_difference(f, d, h);
-      if (!slope) break;  // this direction leaves the branch: the step is too long
-      now.push_back(*slope);
-    }
-    if (now.size() != along.size()) {
-      previous.clear();
-      continue;
-    }
-    if (!previous.empty()) {
-      const double disagreement = distance(now, previous, least);
-      if (disagreement < best.resolution)
-        best = {previous, disagreement};
-      else if (best.resolution < 1e-7 && disagreement > 1e2 * best.resolution)
-        break;
-    }
-    previous = std::move(now);
-  }
-  return best;
-}
-
-Vector project(const torch::Tensor& gradient, const std::vector<torch::Tensor>& along) {
-  Vector out;
-  for (const torch::Tensor& d : along) out.push_back((gradient * d).sum().item<double>());
-  return out;
-}
-
 struct Gradients {
   torch::Tensor x, gamma, bias, skew;
 };
@@ -200,6 +111,100 @@ Gradients backward(const LayerSpec& spec, const Problem& p) {
   const auto grad = [](const torch::Tensor& t) { return t.defined() ? t.grad() : torch::Tensor(); };
   return {x.grad(), grad(layer->weight), grad(layer->bias), grad(layer->skew)};
 }
+
+/// The paper's; undefined tensors where it prints none for this layer.
+Gradients printed_gradients(const LayerSpec& spec, const Problem& p) {
+  try {
+    return backward(spec.with_gradient(Gradient::paper), p);
+  } catch (const SpecError&) {
+    return {};
+  }
+}
+
+bool is_finite(const torch::Tensor& t) { return t.isfinite().all().item<bool>(); }
+
+/// A layer's gradients, one after the other, against differences of the same layer.
+class Check {
+ public:
+  Check(const LayerSpec& spec, const CheckOptions& options)
+      : spec_(spec),
+        options_(options),
+        problem_(make_problem(spec, options)),
+        exact_(backward(spec, problem_)),
+        printed_(printed_gradients(spec, problem_)),
+        layer_(make_layer(spec, problem_)),
+        generator_(at::make_generator<at::CPUGeneratorImpl>(options.seed + 2000)),
+        least_(1e-3 * problem_.G.norm().item<double>()) {}
+
+  CheckResult run() {
+    check_input();
+    check_parameter("gamma", layer_->weight, problem_.gamma, exact_.gamma, printed_.gamma);
+    check_parameter("b", layer_->bias, problem_.bias, exact_.bias, printed_.bias);
+    check_parameter("S", layer_->skew, problem_.skew, exact_.skew, printed_.skew);
+    return result_;
+  }
+
+ private:
+  void check_input() {
+    const Fold fold = fold_of(spec_, problem_, problem_.x);
+    result_.why_no_gradient = obstacles(fold, options_.samples);
+    if (!result_.why_no_gradient.empty()) {
+      CheckRow row;
+      row.of = "x";
+      row.verdict = is_finite(exact_.x) ? Verdict::no_gradient : Verdict::off;
+      result_.rows.push_back(row);
+      return;
+    }
+    const std::vector<int64_t> branch = branch_of(fold);
+    compare("x", problem_.x, exact_.x, printed_.x, [&](const torch::Tensor& x) {
+      const bool same_branch = branch_of(fold_of(spec_, problem_, x)) == branch;
+      return same_branch ? std::optional<double>(loss(layer_, x, problem_.G)) : std::nullopt;
+    });
+  }
+
+  /// `own` is the layer's parameter, `value` where the problem has it; a layer may have none.
+  void check_parameter(const char* of, torch::Tensor& own, const torch::Tensor& value,
+                       const torch::Tensor& exact, const torch::Tensor& printed) {
+    if (!value.defined() || value.numel() == 0) return;
+    const torch::NoGradGuard no_grad;
+    compare(of, value, exact, printed, [&](const torch::Tensor& moved) {
+      own.copy_(moved);
+      return std::optional<double>(loss(layer_, problem_.x, problem_.G));
+    });
+    own.copy_(value);
+  }
+
+  /// Adds the row of one tensor; `f` is the loss as a function of it.
+  void compare(const char* of, const torch::Tensor& at, const torch::Tensor& exact,
+               const torch::Tensor& printed, const Evaluate& f) {
+    const std::vector<torch::Tensor> along = directions(at, options_.directions, generator_);
+    const Differences fd = central_differences(at, along, f, least_);
+    const bool finite = is_finite(exact);
+    CheckRow row;
+    row.of = of;
+    row.resolution = fd.resolution;
+    if (fd.values.empty()) {
+      row.verdict = finite ? Verdict::unresolved : Verdict::off;
+    } else {
+      row.exact_error = finite ? distance(project(exact, along), fd.values, least_)
+                               : std::numeric_limits<double>::infinity();
+      if (printed.defined()) row.paper_error = distance(project(printed, along), fd.values, least_);
+      row.verdict = judge(row.exact_error, fd.resolution, options_.tolerance);
+    }
+    result_.rows.push_back(row);
+  }
+
+  const LayerSpec spec_;
+  const CheckOptions options_;
+  const Problem problem_;
+  const Gradients exact_, printed_;
+  BatchOrtho1d layer_;
+  at::Generator generator_;
+  // A gradient can be zero (two samples, whitened, do not move): then what is left is rounding, and
+  // it is measured against the gradient that arrives.
+  const double least_;
+  CheckResult result_;
+};
 
 }  // namespace
 
@@ -239,77 +244,13 @@ double CheckResult::largest_exact_error() const {
   return out;
 }
 
-CheckResult check_gradient(const LayerSpec& given, const CheckOptions& o) {
+CheckResult check_gradient(const LayerSpec& given, const CheckOptions& options) {
   // Layers warn of null directions; here they are part of the result.
   struct Silence : WarningHandler {
     void take(const std::string&) override {}
   } silence;
   const WarningGuard guard(&silence);
-  const LayerSpec spec = given.with_gradient(Gradient::exact);
-  const Problem p = make_problem(spec, o);
-  const Gradients exact = backward(spec, p);
-  std::optional<Gradients> paper;
-  try {
-    paper = backward(spec.with_gradient(Gradient::paper), p);
-  } catch (const SpecError&) {  // the paper prints none for this layer
-  }
-
-  CheckResult result;
-  const Fold fold = fold_of(spec, p, p.x);
-  const std::vector<int64_t> branch = branch_of(fold);
-  result.why_no_gradient = obstacles(fold, o.samples);
-  BatchOrtho1d layer = make_layer(spec, p);
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(o.seed + 2000);
-  // A gradient can be zero (two samples, whitened, do not move): then what is left is rounding, and
-  // it is measured against the gradient that arrives.
-  const double least = 1e-3 * p.G.norm().item<double>();
-
-  const auto add = [&](const char* of, const torch::Tensor& at, const torch::Tensor& gradient,
-                       const torch::Tensor& paper_gradient, bool smooth, const Evaluate& f) {
-    CheckRow row;
-    row.of = of;
-    const bool finite = gradient.isfinite().all().item<bool>();
-    if (!smooth) {
-      row.verdict = finite ? Verdict::no_gradient : Verdict::off;
-      result.rows.push_back(row);
-      return;
-    }
-    const std::vector<torch::Tensor> along = directions(at, o.directions, generator);
-    const Differences fd = central_differences(along, f, least);
-    row.resolution = fd.resolution;
-    if (fd.values.empty()) {
-      row.verdict = finite ? Verdict::unresolved : Verdict::off;
-    } else {
-      row.exact_error = finite ? distance(project(gradient, along), fd.values, least) : infinity;
-      if (paper_gradient.defined())
-        row.paper_error = distance(project(paper_gradient, along), fd.values, least);
-      row.verdict = judge(row.exact_error, fd.resolution, o.tolerance);
-    }
-    result.rows.push_back(row);
-  };
-
-  add("x", p.x, exact.x, paper ? paper->x : torch::Tensor(), result.why_no_gradient.empty(),
-      [&](const torch::Tensor& d) -> std::optional<double> {
-        const torch::Tensor x = p.x + d;
-        if (branch_of(fold_of(spec, p, x)) != branch) return std::nullopt;
-        return loss(layer, x, p.G);
-      });
-  const auto add_parameter = [&](const char* of, torch::Tensor& own, const torch::Tensor& value,
-                                 const torch::Tensor& gradient, const torch::Tensor& printed) {
-    if (!value.defined() || value.numel() == 0) return;
-    add(of, value, gradient, printed, true, [&](const torch::Tensor& d) -> std::optional<double> {
-      torch::NoGradGuard no_grad;
-      own.copy_(value + d);
-      const double out = loss(layer, p.x, p.G);
-      own.copy_(value);
-      return out;
-    });
-  };
-  add_parameter("gamma", layer->weight, p.gamma, exact.gamma,
-                paper ? paper->gamma : torch::Tensor());
-  add_parameter("b", layer->bias, p.bias, exact.bias, paper ? paper->bias : torch::Tensor());
-  add_parameter("S", layer->skew, p.skew, exact.skew, paper ? paper->skew : torch::Tensor());
-  return result;
+  return Check(given.with_gradient(Gradient::exact), options).run();
 }
 
 }  // namespace orthobatch

@@ -8,14 +8,14 @@
 #include <sstream>
 #include <thread>
 
+#include "base/text.h"
 #include "bench/report.h"
 #include "cli/bench_tables.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
-#include "core/processor.h"
-#include "core/text.h"
+#include "base/processor.h"
 #include "io/file.h"
 
 namespace orthobatch::cli {
@@ -108,11 +108,9 @@ bench::Results measure(const Arguments& a, bench::Session session,
   const std::vector<Layout> layouts = layouts_of(a);
   const std::set<std::string> sections = sections_of(a.sections);
   bench::Results results;
-  // Memory comes first: what our layers keep between calls must not be there before it counts.
   if (sections.count("memory")) {
     results.memory = measure_memory(shapes, layouts, candidates, session);
-    print(status, results.memory.empty() ? "Extra memory: not counted in a build with a sanitizer\n"
-                                         : memory_table(results.memory));
+    print(status, memory_table(results.memory));
   }
   if (sections.count("layers")) {
     for (const bench::Shape& shape : shapes)

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/table.h"
+#include "base/table.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -93,9 +93,8 @@ std::string memory_table(const std::vector<bench::MemoryResult>& results) {
       rows.back().push_back(fmt::format("{:>{}}", cell, width));
     }
   }
-  return "Extra memory at the peak of forward and backward, MiB beyond x, z and their gradients; "
-         "the "
-         "larger of the layouts\n" +
+  return "Extra memory at the peak of forward and backward, MiB of tensors beyond x, z and their "
+         "gradients; the larger of the layouts\n" +
          format_table(rows);
 }
 

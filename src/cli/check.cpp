@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "base/table.h"
 #include "check/gradient_check.h"
-#include "cli/table.h"
 #include "cli/verbs.h"
 
 namespace orthobatch::cli {

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <filesystem>
 
-#include "cli/table.h"
+#include "base/table.h"
+#include "base/text.h"
 #include "cli/verbs.h"
-#include "core/text.h"
 #include "data/batches.h"
 #include "data/catalogue.h"
 #include "data/mnist.h"

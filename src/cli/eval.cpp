@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/table.h"
 #include "cli/interrupt.h"
-#include "cli/table.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "data/pictures.h"

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "cli/table.h"
+#include "base/table.h"
+#include "base/text.h"
 #include "cli/verbs.h"
 #include "core/registry.h"
-#include "core/text.h"
 
 namespace orthobatch::cli {
 namespace {

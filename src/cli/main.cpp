@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
-#include "core/text.h"
 #include "nn/warnings.h"
 #include "orthobatch/spec.h"
 

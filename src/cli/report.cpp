@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "cli/table.h"
+#include "base/table.h"
 #include "cli/verbs.h"
 #include "io/file.h"
 #include "report/page.h"

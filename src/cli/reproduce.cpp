@@ -6,12 +6,12 @@
 
 #include <filesystem>
 
+#include "base/table.h"
+#include "base/text.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/restart.h"
-#include "cli/table.h"
 #include "cli/verbs.h"
-#include "core/text.h"
 #include "io/file.h"
 #include "report/page.h"
 #include "report/summary.h"

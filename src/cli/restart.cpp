@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/processor.h"
+#include "base/processor.h"
 
 namespace orthobatch::cli {
 namespace {

@@ -12,6 +12,7 @@
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "orthobatch/spec.h"
 #include "run/names.h"
 #include "train/resume.h"

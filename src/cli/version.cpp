@@ -4,7 +4,7 @@
 #include <torch/version.h>
 
 #include "core/linalg.h"
-#include "core/processor.h"
+#include "base/processor.h"
 #include "kernels/loops.h"
 #include "orthobatch/version.h"
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-#include "core/processor.h"
+#include "base/processor.h"
 
 #ifdef ORTHOBATCH_WITH_ONEDNN
 #include <dnnl.h>

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/text.h"
 #include "core/registry.h"
-#include "core/text.h"
 
 namespace orthobatch {
 namespace {

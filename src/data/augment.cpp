@@ -95,4 +95,18 @@ void Resampler::resample(const Placement& p, float* out) const {
   }
 }
 
+Augmenter::Augmenter(const ImageSet& images, const InputScale& scale,
+                     const Augmentation& augmentation, uint64_t seed)
+    : images_(images),
+      resampler_(images.height, images.width, images.channels, scale),
+      augmentation_(augmentation),
+      seed_(seed) {}
+
+void Augmenter::operator()(int64_t epoch, int64_t index, float* out) {
+  const uint8_t* image = images_.image(index);
+  if (augmentation_.none()) return resampler_(image, out);
+  Random random(seed_, epoch, index);
+  resampler_(image, random_placement(augmentation_, images_.height, images_.width, random), out);
+}
+
 }  // namespace orthobatch

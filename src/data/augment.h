@@ -46,4 +46,22 @@ class Resampler {
   std::vector<float> padded_;
 };
 
+/// What training makes of the images of a set: image i in epoch e depends on (seed, e, i) alone.
+/// One per thread, as a Resampler.
+class Augmenter {
+ public:
+  /// `images` must outlive it.
+  Augmenter(const ImageSet& images, const InputScale& scale, const Augmentation& augmentation,
+            uint64_t seed);
+
+  /// `out` is height × width × channels.
+  void operator()(int64_t epoch, int64_t index, float* out);
+
+ private:
+  const ImageSet& images_;
+  Resampler resampler_;
+  Augmentation augmentation_;
+  uint64_t seed_;
+};
+
 }  // namespace orthobatch

@@ -72,7 +72,7 @@ std::shared_ptr<Batch> BatchLoader::next() {
 }
 
 void BatchLoader::work() {
-  Resampler resampler(images_.height, images_.width, images_.channels, scale_);
+  Augmenter augment(images_, scale_, augmentation_, seed_);
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     room_.wait(lock,
@@ -84,7 +84,7 @@ void BatchLoader::work() {
     auto batch = std::make_shared<Batch>();
     std::exception_ptr failure;
     try {
-      fill(*batch, number, resampler);
+      fill(*batch, number, augment);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -96,21 +96,14 @@ void BatchLoader::work() {
   }
 }
 
-void BatchLoader::fill(Batch& batch, int64_t number, Resampler& resampler) const {
+void BatchLoader::fill(Batch& batch, int64_t number, Augmenter& augment) const {
   const int64_t size = images_.image_size();
   batch.images.resize(batch_ * size);
   batch.labels.resize(batch_);
   for (int64_t i = 0; i < batch_; ++i) {
     const int64_t index = order_[number * batch_ + i];
-    float* out = batch.images.data() + i * size;
     batch.labels[i] = images_.labels[index];
-    if (augmentation_.none()) {
-      resampler(images_.image(index), out);
-    } else {
-      Random random(seed_, epoch_, index);
-      resampler(images_.image(index),
-                random_placement(augmentation_, images_.height, images_.width, random), out);
-    }
+    augment(epoch_, index, batch.images.data() + i * size);
   }
 }
 

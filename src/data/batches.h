@@ -23,8 +23,8 @@ struct Batch {
 /// same seed and epoch.
 std::vector<uint32_t> epoch_order(int64_t count, uint64_t seed, int64_t epoch);
 
-/// What image `index` of a set becomes in an epoch depends on (seed, epoch, index) alone, so the
-/// batches are the same for any number of threads.
+/// An image becomes what an Augmenter makes of it, whichever thread does it: the batches are the
+/// same for any number of threads.
 class BatchLoader {
  public:
   /// `images` must outlive the loader.
@@ -47,7 +47,7 @@ class BatchLoader {
 
  private:
   void work();
-  void fill(Batch& batch, int64_t number, Resampler& resampler) const;
+  void fill(Batch& batch, int64_t number, Augmenter& augment) const;
 
   const ImageSet& images_;
   const InputScale scale_;

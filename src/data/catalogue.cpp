@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "data/mnist.h"
 #include "data/svhn.h"
 #include "data/synthetic.h"

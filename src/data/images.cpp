@@ -1,5 +1,6 @@
 #include "data/images.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -37,6 +38,14 @@ InputScale measure_scale(const ImageSet& images) {
     scale.deviation.push_back(variance > 1e-12 ? std::sqrt(variance) : 1);
   }
   return scale;
+}
+
+InputScale picture_scale(int channels) {
+  return {std::vector<double>(channels, 0.0), std::vector<double>(channels, 1.0)};
+}
+
+uint8_t picture_byte(float value) {
+  return static_cast<uint8_t>(std::lround(255 * std::clamp(value, 0.0f, 1.0f)));
 }
 
 }  // namespace orthobatch

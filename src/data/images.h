@@ -38,4 +38,9 @@ struct InputScale {
 /// Mean and deviation of each channel over a set.
 InputScale measure_scale(const ImageSet& images);
 
+/// The scale of pictures: bytes become 0 … 1.
+InputScale picture_scale(int channels);
+/// Back from it.
+uint8_t picture_byte(float value);
+
 }  // namespace orthobatch

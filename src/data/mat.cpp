@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "io/file.h"
 
@@ -16,14 +17,31 @@ enum ElementType : uint32_t {
   mi_compressed = 15
 };
 
+template <typename T>
+double number_at(const uint8_t* bytes) {
+  T number;
+  std::memcpy(&number, bytes, sizeof number);
+  return static_cast<double>(number);
+}
+
 struct NumberType {
   uint32_t code;
   const char* name;
   int bytes;
+  double (*number)(const uint8_t*);
 };
+
+template <typename T>
+constexpr NumberType number_type(uint32_t code, const char* name) {
+  return {code, name, sizeof(T), number_at<T>};
+}
+
 constexpr NumberType number_types[] = {
-    {1, "int8", 1},   {2, "uint8", 1},  {3, "int16", 2},  {4, "uint16", 2}, {5, "int32", 4},
-    {6, "uint32", 4}, {7, "single", 4}, {9, "double", 8}, {12, "int64", 8}, {13, "uint64", 8}};
+    number_type<int8_t>(1, "int8"),    number_type<uint8_t>(2, "uint8"),
+    number_type<int16_t>(3, "int16"),  number_type<uint16_t>(4, "uint16"),
+    number_type<int32_t>(5, "int32"),  number_type<uint32_t>(6, "uint32"),
+    number_type<float>(7, "single"),   number_type<double>(9, "double"),
+    number_type<int64_t>(12, "int64"), number_type<uint64_t>(13, "uint64")};
 
 constexpr uint32_t first_numeric_class = 6, last_numeric_class = 15;  // double … uint64
 constexpr uint32_t largest_name = 63, largest_rank = 8;
@@ -124,36 +142,109 @@ void read_header(Elements& file) {
               std::to_string(header[125]) + "." + std::to_string(header[124]));
 }
 
-/// The variable's description; false for what is no numeric array.
-bool read_description(Elements& elements, MatVariable& v, Tag& data) {
-  const auto flags = elements.content("array flags", mi_uint32, 8, 8);
-  const uint32_t array_class = flags[0];
-  if (array_class < first_numeric_class || array_class > last_numeric_class) return false;
-  if (flags[1] & 0x08) elements.fail("array flags", "real numbers", "complex ones");
-  const auto sizes = elements.content("dimensions", mi_int32, 8, 4 * largest_rank);
-  v.count = 1;
-  for (size_t i = 0; i + 4 <= sizes.size(); i += 4) {
-    const auto size = static_cast<int32_t>(word_at(sizes.data() + i));
-    v.dimensions.push_back(size);
-    if (size < 0 || (size > 0 && v.count > largest_count / size))
-      elements.fail("dimension " + std::to_string(i / 4 + 1), "0 or more, less in all",
-                    std::to_string(size));
-    v.count *= size;
+/// Reads to the end: padding, what nobody asked for, and the checksum at a stream's end.
+void drain(Source& source) {
+  std::vector<uint8_t> rest(1 << 16);
+  while (source.read(rest.data(), rest.size()) > 0) {
   }
-  const auto name = elements.content("name", mi_int8, 0, largest_name);
-  v.name.assign(name.begin(), name.end());
-  data = elements.tag(v.name + ": data");
-  for (const NumberType& t : number_types)
-    if (t.code == data.type) v.type = t.name, v.bytes_each = t.bytes;
-  if (v.bytes_each == 0)
-    elements.fail(v.name + ": data type", "a numeric one", std::to_string(data.type));
-  if (static_cast<int64_t>(data.size) != v.count * v.bytes_each)
-    elements.fail(v.name + ": data", bytes_text(v.count * v.bytes_each) + " for " + v.shape_text(),
-                  bytes_text(data.size));
-  return true;
 }
 
 }  // namespace
+
+class MatReader {
+ public:
+  MatReader(Source& source, const std::string& file, const MatVisitor& visit)
+      : source_(source), file_(file), visit_(visit) {}
+
+  void read() {
+    Elements top(source_, file_);
+    read_header(top);
+    for (int number = 1;; ++number) {
+      uint8_t head[8];
+      const size_t got = source_.read(head, sizeof head);
+      if (got == 0) return;
+      const std::string field = "element " + std::to_string(number);
+      if (got < sizeof head) top.fail(field, "a head of 8 bytes", bytes_text(got));
+      const Tag tag = Elements::decode(head);
+      if (tag.small || (tag.type != mi_matrix && tag.type != mi_compressed))
+        top.fail(field + ": type", "14 (matrix) or 15 (compressed)", std::to_string(tag.type));
+      SliceSource slice(source_, tag.size);
+      const Visit next = tag.type == mi_compressed ? compressed(slice, field) : variable(slice);
+      if (next == Visit::stop) return;
+      drain(slice);
+    }
+  }
+
+ private:
+  Visit compressed(Source& slice, const std::string& field) {
+    InflateSource inflated(slice, file_);
+    Elements elements(inflated, file_);
+    const Tag matrix = elements.tag(field);
+    if (matrix.type != mi_matrix)
+      elements.fail(field + ": compressed type", "14 (matrix)", std::to_string(matrix.type));
+    const Visit next = variable(inflated);
+    if (next == Visit::go_on) drain(inflated);
+    return next;
+  }
+
+  Visit variable(Source& source) {
+    Elements elements(source, file_);
+    MatVariable v;
+    Tag data;
+    if (!describe(elements, v, data)) return Visit::go_on;
+    const std::string field = v.name + ": data";
+    uint64_t left = data.size;
+    v.read_ = [&](void* out, size_t n) {
+      if (n > left) elements.fail(field, bytes_text(n), bytes_text(left) + " left");
+      if (data.small)
+        std::memcpy(out, data.data + (data.size - left), n);
+      else
+        elements.exactly(out, n, field);
+      left -= n;
+    };
+    if (visit_(v) == Visit::stop) return Visit::stop;
+    if (!data.small) elements.skip(left, field);
+    return Visit::go_on;
+  }
+
+  /// All of the variable but its data; false for what is no numeric array.
+  static bool describe(Elements& elements, MatVariable& v, Tag& data) {
+    const auto flags = elements.content("array flags", mi_uint32, 8, 8);
+    const uint32_t array_class = flags[0];
+    if (array_class < first_numeric_class || array_class > last_numeric_class) return false;
+    if (flags[1] & 0x08) elements.fail("array flags", "real numbers", "complex ones");
+    const auto sizes = elements.content("dimensions", mi_int32, 8, 4 * largest_rank);
+    v.count = 1;
+    for (size_t i = 0; i + 4 <= sizes.size(); i += 4) {
+      const auto size = static_cast<int32_t>(word_at(sizes.data() + i));
+      v.dimensions.push_back(size);
+      if (size < 0 || (size > 0 && v.count > largest_count / size))
+        elements.fail("dimension " + std::to_string(i / 4 + 1), "0 or more, less in all",
+                      std::to_string(size));
+      v.count *= size;
+    }
+    const auto name = elements.content("name", mi_int8, 0, largest_name);
+    v.name.assign(name.begin(), name.end());
+    data = elements.tag(v.name + ": data");
+    const NumberType* type = std::find_if(std::begin(number_types), std::end(number_types),
+                                          [&](const NumberType& t) { return t.code == data.type; });
+    if (type == std::end(number_types))
+      elements.fail(v.name + ": data type", "a numeric one", std::to_string(data.type));
+    v.type = type->name;
+    v.bytes_each = type->bytes;
+    v.number_ = type->number;
+    const int64_t size = v.count * v.bytes_each;
+    if (static_cast<int64_t>(data.size) != size || (data.small && size > 4))
+      elements.fail(
+          v.name + ": data", bytes_text(size) + " for " + v.shape_text(),
+          bytes_text(data.size) + (data.small ? " in a small element, which holds 4" : ""));
+    return true;
+  }
+
+  Source& source_;
+  const std::string& file_;
+  const MatVisitor& visit_;
+};
 
 std::string MatVariable::shape_text() const {
   std::string out;
@@ -168,87 +259,14 @@ std::vector<double> MatVariable::values() const {
     const int64_t n = std::min<int64_t>(count - done, 1 << 16);
     piece.resize(static_cast<size_t>(n * bytes_each));
     read(piece.data(), n);
-    const auto convert = [&](auto zero) {
-      for (int64_t i = 0; i < n; ++i) {
-        std::memcpy(&zero, piece.data() + i * bytes_each, sizeof zero);
-        out.push_back(static_cast<double>(zero));
-      }
-    };
-    if (type == "int8")
-      convert(int8_t{});
-    else if (type == "uint8")
-      convert(uint8_t{});
-    else if (type == "int16")
-      convert(int16_t{});
-    else if (type == "uint16")
-      convert(uint16_t{});
-    else if (type == "int32")
-      convert(int32_t{});
-    else if (type == "uint32")
-      convert(uint32_t{});
-    else if (type == "int64")
-      convert(int64_t{});
-    else if (type == "uint64")
-      convert(uint64_t{});
-    else if (type == "single")
-      convert(float{});
-    else
-      convert(double{});
+    for (int64_t i = 0; i < n; ++i) out.push_back(number_(piece.data() + i * bytes_each));
     done += n;
   }
   return out;
 }
 
-void read_mat(Source& source, const std::string& file,
-              const std::function<void(MatVariable&)>& visit) {
-  Elements top(source, file);
-  read_header(top);
-  for (int number = 1;; ++number) {
-    uint8_t head[8];
-    const size_t got = source.read(head, sizeof head);
-    if (got == 0) return;
-    const std::string field = "element " + std::to_string(number);
-    if (got < sizeof head) top.fail(field, "a head of 8 bytes", bytes_text(got));
-    Tag tag = Elements::decode(head);
-    if (tag.small || (tag.type != mi_matrix && tag.type != mi_compressed))
-      top.fail(field + ": type", "14 (matrix) or 15 (compressed)", std::to_string(tag.type));
-
-    SliceSource slice(source, tag.size);
-    InflateSource inflated(slice, file);
-    Source& inner = tag.type == mi_compressed ? static_cast<Source&>(inflated) : slice;
-    Elements elements(inner, file);
-    if (tag.type == mi_compressed) {
-      const Tag matrix = elements.tag(field);
-      if (matrix.type != mi_matrix)
-        top.fail(field + ": compressed type", "14 (matrix)", std::to_string(matrix.type));
-    }
-    MatVariable variable;
-    Tag data;
-    if (read_description(elements, variable, data)) {
-      uint64_t left = data.size;
-      uint32_t used = 0;
-      variable.read_ = [&](void* out, size_t n) {
-        if (n > left) top.fail(variable.name + ": data", bytes_text(n), bytes_text(left) + " left");
-        if (data.small) {
-          if (used + n > 4)
-            top.fail(variable.name + ": data", "at most 4 bytes", bytes_text(used + n));
-          std::memcpy(out, data.data + used, n);
-          used += static_cast<uint32_t>(n);
-        } else {
-          elements.exactly(out, n, variable.name + ": data");
-        }
-        left -= n;
-      };
-      visit(variable);
-      if (!data.small) elements.skip(left, variable.name + ": data");
-    }
-    // The rest: padding, other variables' parts, and the checksum at a stream's end.
-    std::vector<uint8_t> rest(1 << 16);
-    while (inner.read(rest.data(), rest.size()) > 0) {
-    }
-    while (slice.read(rest.data(), rest.size()) > 0) {
-    }
-  }
+void read_mat(Source& source, const std::string& file, const MatVisitor& visit) {
+  MatReader(source, file, visit).read();
 }
 
 }  // namespace orthobatch

@@ -1,5 +1,7 @@
 #pragma once
-// MATLAB's MAT-files, version 5, read in order: numeric arrays, compressed or not.
+// MATLAB's MAT-files, version 5, read in order: numeric arrays, compressed or not. By hand, because
+// matio, the library for it, holds a variable whole: SVHN's extra images are 1.6 GB, and here they
+// go from the file into the set a few at a time.
 //
 // Layout: 128 bytes of header, then elements of (type, size, data, padding to 8 bytes). A variable
 // is an element of type matrix, or a zlib stream that holds one, made of elements itself: flags,
@@ -30,13 +32,17 @@ class MatVariable {
   std::string shape_text() const;
 
  private:
-  friend void read_mat(Source&, const std::string&, const std::function<void(MatVariable&)>&);
+  friend class MatReader;
   std::function<void(void*, size_t)> read_;
+  double (*number_)(const uint8_t*) = nullptr;  ///< one stored number
 };
 
-/// Calls `visit` for each numeric variable in the order of the file; what it leaves unread is
-/// skipped, and the checksum of a compressed one verified. `file` is what messages call the file.
-void read_mat(Source& source, const std::string& file,
-              const std::function<void(MatVariable&)>& visit);
+enum class Visit { go_on, stop };
+using MatVisitor = std::function<Visit(MatVariable&)>;
+
+/// Calls `visit` for each numeric variable in the order of the file, until it says stop; what it
+/// leaves unread is skipped, and the checksum of a compressed one verified. `file` is what messages
+/// call the file.
+void read_mat(Source& source, const std::string& file, const MatVisitor& visit);
 
 }  // namespace orthobatch

@@ -13,9 +13,7 @@ void draw_image(Picture& picture, int x, int y, const ImageSet& set, const float
     for (int column = 0; column < set.width; ++column) {
       const float* pixel = values + (static_cast<size_t>(row) * set.width + column) * set.channels;
       uint8_t* out = picture.at(x + column, y + row);
-      for (int c = 0; c < 3; ++c)
-        out[c] = static_cast<uint8_t>(
-            std::lround(255 * std::clamp(pixel[set.channels == 3 ? c : 0], 0.0f, 1.0f)));
+      for (int c = 0; c < 3; ++c) out[c] = picture_byte(pixel[set.channels == 3 ? c : 0]);
     }
 }
 
@@ -28,9 +26,7 @@ Picture contact_sheet(const ImageSet& set, int columns, const Augmentation& augm
   for (int64_t i = 0; i < set.count(); ++i) of_class[set.labels[i]].push_back(i);
   Picture picture(left + columns * (set.width + gap), digit_classes * (set.height + gap) + gap,
                   paper_grey);
-  const InputScale bytes{std::vector<double>(set.channels, 0.0),
-                         std::vector<double>(set.channels, 1.0)};
-  Resampler resample(set.height, set.width, set.channels, bytes);
+  Augmenter augment(set, picture_scale(set.channels), augmentation, seed);
   std::vector<float> values(set.image_size());
   for (int digit = 0; digit < digit_classes; ++digit) {
     const auto& all = of_class[digit];
@@ -39,12 +35,7 @@ Picture contact_sheet(const ImageSet& set, int columns, const Augmentation& augm
     const auto shown = std::min<int64_t>(columns, static_cast<int64_t>(all.size()));
     for (int64_t k = 0; k < shown; ++k) {
       const int64_t index = all[k * static_cast<int64_t>(all.size()) / shown];
-      Random random(seed, 1, index);
-      if (augmentation.none())
-        resample(set.image(index), values.data());
-      else
-        resample(set.image(index), random_placement(augmentation, set.height, set.width, random),
-                 values.data());
+      augment(/*epoch=*/1, index, values.data());
       draw_image(picture, left + static_cast<int>(k) * (set.width + gap), y, set, values.data());
     }
   }

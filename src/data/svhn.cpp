@@ -1,6 +1,7 @@
 #include "data/svhn.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "data/mat.h"
 #include "io/file.h"
@@ -11,10 +12,6 @@ namespace {
 constexpr int side = 32, colours = 3;
 constexpr int64_t pixels = int64_t{side} * side * colours;
 constexpr int64_t at_once = 256;
-
-struct FoundCount {
-  int64_t images;
-};
 
 void check_images(const MatVariable& x, const std::string& name) {
   const auto& d = x.dimensions;
@@ -76,7 +73,7 @@ void read_svhn(Source& source, const std::string& name, ImageSet& into) {
   bool found_x = false, found_y = false;
   read_mat(source, name, [&](MatVariable& v) {
     bool& found = v.name == "X" ? found_x : found_y;
-    if (v.name != "X" && v.name != "y") return;
+    if (v.name != "X" && v.name != "y") return Visit::go_on;
     if (found) throw FileError(name, v.name, "one variable of this name", "another");
     found = true;
     if (v.name == "X") {
@@ -85,6 +82,7 @@ void read_svhn(Source& source, const std::string& name, ImageSet& into) {
     } else {
       append_labels(v, name, into);
     }
+    return Visit::go_on;
   });
   if (!found_x) throw FileError(name, "X", "a variable of this name", "none");
   if (!found_y) throw FileError(name, "y", "a variable of this name", "none");
@@ -97,16 +95,15 @@ void read_svhn(Source& source, const std::string& name, ImageSet& into) {
 
 int64_t count_svhn(const std::string& path) {
   FileSource source(path);
-  try {
-    read_mat(source, path, [&](MatVariable& v) {
-      if (v.name != "X") return;
-      check_images(v, path);
-      throw FoundCount{v.count / pixels};
-    });
-  } catch (const FoundCount& found) {
-    return found.images;
-  }
-  throw FileError(path, "X", "a variable of this name", "none");
+  std::optional<int64_t> images;
+  read_mat(source, path, [&](MatVariable& v) {
+    if (v.name != "X") return Visit::go_on;
+    check_images(v, path);
+    images = v.count / pixels;
+    return Visit::stop;
+  });
+  if (!images) throw FileError(path, "X", "a variable of this name", "none");
+  return *images;
 }
 
 void load_svhn(const std::string& folder, bool extra, ImageSet& train, ImageSet& test) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "core/processor.h"
+#include "base/processor.h"
 #include "orthobatch/version.h"
 
 namespace orthobatch {

@@ -6,7 +6,8 @@
 
 namespace orthobatch {
 
-/// Bytes as text for JSON, with padding (RFC 4648).
+/// Bytes as text for JSON, with padding (RFC 4648). By hand: libcrypto's breaks lines and counts in
+/// int, and these are ten lines.
 std::string base64(const std::vector<uint8_t>& bytes);
 
 }  // namespace orthobatch

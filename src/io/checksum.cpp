@@ -1,26 +1,19 @@
 #include "io/checksum.h"
 
-#include <algorithm>
+#include <openssl/evp.h>
+
 #include <array>
-#include <cerrno>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <memory>
+#include <stdexcept>
 #include <vector>
 
-#include "io/file.h"
+#include "io/source.h"
 
 namespace orthobatch {
 namespace {
 
-uint32_t rotate_left(uint32_t x, int n) { return (x << n) | (x >> (32 - n)); }
-
-std::array<uint32_t, 64> sine_table() {
-  std::array<uint32_t, 64> table{};
-  for (int i = 0; i < 64; ++i)
-    table[i] = static_cast<uint32_t>(std::floor(std::fabs(std::sin(i + 1.0)) * 4294967296.0));
-  return table;
+/// libcrypto answers 1 where it did as asked.
+void require(int answer) {
+  if (answer != 1) throw std::runtime_error("libcrypto has no MD5 here");
 }
 
 std::array<uint32_t, 256> castagnoli_table() {
@@ -35,66 +28,23 @@ std::array<uint32_t, 256> castagnoli_table() {
 
 }  // namespace
 
-void Md5::block(const uint8_t* p) {
-  static const std::array<uint32_t, 64> sines = sine_table();
-  static const int shifts[4][4] = {
-      {7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
-  uint32_t word[16];
-  for (int i = 0; i < 16; ++i)
-    word[i] = p[4 * i] | p[4 * i + 1] << 8 | p[4 * i + 2] << 16 | uint32_t{p[4 * i + 3]} << 24;
-  uint32_t a = state_[0], b = state_[1], c = state_[2], d = state_[3];
-  for (int i = 0; i < 64; ++i) {
-    uint32_t f;
-    int k;
-    switch (i / 16) {
-      case 0:
-        f = (b & c) | (~b & d), k = i;
-        break;
-      case 1:
-        f = (d & b) | (~d & c), k = (5 * i + 1) % 16;
-        break;
-      case 2:
-        f = b ^ c ^ d, k = (3 * i + 5) % 16;
-        break;
-      default:
-        f = c ^ (b | ~d), k = 7 * i % 16;
-        break;
-    }
-    const uint32_t turned = b + rotate_left(a + f + sines[i] + word[k], shifts[i / 16][i % 4]);
-    a = d, d = c, c = b, b = turned;
-  }
-  state_[0] += a, state_[1] += b, state_[2] += c, state_[3] += d;
+Md5::Md5() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+  require(context_ ? EVP_DigestInit_ex(context_.get(), EVP_md5(), nullptr) : 0);
 }
 
 void Md5::update(const void* data, size_t size) {
-  const auto* p = static_cast<const uint8_t*>(data);
-  size_t held = length_ % 64;
-  length_ += size;
-  if (held > 0) {
-    const size_t n = std::min(size, 64 - held);
-    std::memcpy(pending_ + held, p, n);
-    p += n, size -= n, held += n;
-    if (held < 64) return;
-    block(pending_);
-  }
-  for (; size >= 64; p += 64, size -= 64) block(p);
-  if (size > 0) std::memcpy(pending_, p, size);
+  require(EVP_DigestUpdate(context_.get(), data, size));
 }
 
 std::string Md5::hex() {
-  const uint64_t bits = length_ * 8;
-  const uint8_t end[64] = {0x80};
-  update(end, 1 + (119 - length_ % 64) % 64);
-  uint8_t size[8];
-  for (int i = 0; i < 8; ++i) size[i] = static_cast<uint8_t>(bits >> (8 * i));
-  update(size, 8);
+  unsigned char sum[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  require(EVP_DigestFinal_ex(context_.get(), sum, &size));
   std::string out;
-  for (const uint32_t word : state_)
-    for (int i = 0; i < 4; ++i) {
-      char digits[3];
-      std::snprintf(digits, sizeof digits, "%02x", (word >> (8 * i)) & 255u);
-      out += digits;
-    }
+  for (unsigned i = 0; i < size; ++i) {
+    out += "0123456789abcdef"[sum[i] >> 4];
+    out += "0123456789abcdef"[sum[i] & 15];
+  }
   return out;
 }
 
@@ -105,14 +55,10 @@ std::string md5_hex(const void* data, size_t size) {
 }
 
 std::string md5_of_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
-  if (!file) throw FileError(path, std::string("cannot open: ") + std::strerror(errno));
+  FileSource file(path);
   Md5 sum;
   std::vector<uint8_t> piece(1 << 20);
-  while (const size_t n = std::fread(piece.data(), 1, piece.size(), file.get()))
-    sum.update(piece.data(), n);
-  if (std::ferror(file.get())) throw FileError(path, "cannot read it to its end");
+  while (const size_t n = file.read(piece.data(), piece.size())) sum.update(piece.data(), n);
   return sum.hex();
 }
 

@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+
+struct evp_md_ctx_st;  // libcrypto's EVP_MD_CTX
 
 namespace orthobatch {
 
@@ -10,23 +13,21 @@ namespace orthobatch {
 /// good one; it does not protect against malice.
 class Md5 {
  public:
+  Md5();
   void update(const void* data, size_t size);
   /// 32 hexadecimal digits. Ends the sum.
   std::string hex();
 
  private:
-  void block(const uint8_t* p);
-
-  uint32_t state_[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
-  uint64_t length_ = 0;
-  uint8_t pending_[64] = {};
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
 std::string md5_hex(const void* data, size_t size);
 /// Of a file, read in pieces.
 std::string md5_of_file(const std::string& path);
 
-/// CRC-32C (Castagnoli), the sum of TFRecord files.
+/// CRC-32C (Castagnoli), the sum of TFRecord files. By hand: zlib's crc32 is that of another
+/// polynomial, and libcrypto has none.
 uint32_t crc32c(const void* data, size_t size);
 
 }  // namespace orthobatch

@@ -2,8 +2,9 @@
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <memory>
+
+#include "io/source.h"
 
 namespace orthobatch {
 namespace {
@@ -17,40 +18,21 @@ bool is_gzip(const Bytes& bytes) {
   return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
+// Not by zlib's gz functions: for them a member ends the data where no other follows it, whatever
+// stands there, and a file that is no gzip is taken as it is. Both are errors here.
 Bytes gunzip(const Bytes& compressed, const std::string& name, uint64_t limit) {
   if (!is_gzip(compressed)) throw FileError(name, "gzip header", "bytes 1f 8b", "others");
-  z_stream stream{};
-  if (inflateInit2(&stream, gzip_window) != Z_OK) throw FileError(name, "zlib cannot start");
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> guard(&stream, &inflateEnd);
+  MemorySource memory(compressed.data(), compressed.size());
+  InflateSource inflated(memory, name, InflateSource::Format::gzip);
   Bytes content;
-  size_t used = 0;
   while (true) {
-    if (stream.avail_in == 0 && used < compressed.size()) {
-      const size_t n = std::min(compressed.size() - used, piece);
-      stream.next_in = const_cast<Bytef*>(compressed.data() + used);
-      stream.avail_in = static_cast<uInt>(n);
-      used += n;
-    }
     const size_t before = content.size();
     content.resize(before + piece);
-    stream.next_out = content.data() + before;
-    stream.avail_out = static_cast<uInt>(piece);
-    const int status = inflate(&stream, Z_NO_FLUSH);
-    content.resize(before + piece - stream.avail_out);
+    const size_t got = inflated.read(content.data() + before, piece);
+    content.resize(before + got);
     if (content.size() > limit)
       throw FileError(name, "gzip content", "at most " + std::to_string(limit) + " bytes", "more");
-    const bool input_left = stream.avail_in > 0 || used < compressed.size();
-    if (status == Z_STREAM_END) {
-      if (!input_left) return content;
-      if (inflateReset(&stream) != Z_OK) throw FileError(name, "zlib cannot go on");
-    } else if (status == Z_BUF_ERROR && !input_left) {
-      throw FileError(name, "gzip data", "a complete stream",
-                      "one cut off after " + std::to_string(content.size()) + " bytes of content");
-    } else if (status != Z_OK && status != Z_BUF_ERROR) {
-      throw FileError(name, "gzip data", "an intact stream",
-                      std::string(stream.msg ? stream.msg : "damage") + " after " +
-                          std::to_string(content.size()) + " bytes of content");
-    }
+    if (got < piece) return content;
   }
 }
 

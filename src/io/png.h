@@ -22,7 +22,8 @@ struct Picture {
   static int text_width(const std::string& text, int scale);
 };
 
-/// As a PNG file, at once or not at all.
+/// As a PNG file, at once or not at all. By hand: a header, zlib and a checksum are all it takes
+/// without filters or palettes, where libpng wants a callback for each error.
 void write_png(const std::string& path, const Picture& picture);
 
 }  // namespace orthobatch

@@ -36,32 +36,39 @@ size_t SliceSource::read(void* out, size_t n) {
   return got;
 }
 
-InflateSource::InflateSource(Source& compressed, std::string name)
-    : compressed_(compressed), name_(std::move(name)), input_(size_t{1} << 18) {
-  if (inflateInit(&stream_) != Z_OK) throw FileError(name_, "zlib cannot start");
+InflateSource::InflateSource(Source& compressed, std::string name, Format format)
+    : compressed_(compressed), name_(std::move(name)), format_(format), input_(size_t{1} << 18) {
+  const int window = 15 + (format == Format::gzip ? 16 : 0);  // zlib: the largest, and gzip's mark
+  if (inflateInit2(&stream_, window) != Z_OK) throw FileError(name_, "zlib cannot start");
 }
 
 InflateSource::~InflateSource() { inflateEnd(&stream_); }
 
+bool InflateSource::refill() {
+  if (stream_.avail_in > 0) return true;
+  stream_.next_in = input_.data();
+  stream_.avail_in = static_cast<uInt>(compressed_.read(input_.data(), input_.size()));
+  return stream_.avail_in > 0;
+}
+
 size_t InflateSource::read(void* out, size_t n) {
+  const std::string kind = format_ == Format::gzip ? "gzip" : "zlib";
   n = std::min<size_t>(n, size_t{1} << 30);  // zlib counts in 32 bits
   stream_.next_out = static_cast<Bytef*>(out);
   stream_.avail_out = static_cast<uInt>(n);
   while (stream_.avail_out > 0 && !ended_) {
-    if (stream_.avail_in == 0) {
-      stream_.next_in = input_.data();
-      stream_.avail_in = static_cast<uInt>(compressed_.read(input_.data(), input_.size()));
-      if (stream_.avail_in == 0)
-        throw FileError(name_, "compressed data", "a complete zlib stream",
-                        "one cut off after " + std::to_string(stream_.total_out) + " bytes");
-    }
+    if (!refill())
+      throw FileError(name_, "compressed data", "a complete " + kind + " stream",
+                      "one cut off after " + std::to_string(stream_.total_out) + " bytes");
     const int status = inflate(&stream_, Z_NO_FLUSH);
-    if (status == Z_STREAM_END)
-      ended_ = true;
-    else if (status != Z_OK)
-      throw FileError(name_, "compressed data", "an intact zlib stream",
+    if (status == Z_STREAM_END) {
+      ended_ = format_ == Format::zlib || !refill();
+      if (!ended_ && inflateReset(&stream_) != Z_OK) throw FileError(name_, "zlib cannot go on");
+    } else if (status != Z_OK) {
+      throw FileError(name_, "compressed data", "an intact " + kind + " stream",
                       std::string(stream_.msg ? stream_.msg : "damage") + " after " +
                           std::to_string(stream_.total_out) + " bytes");
+    }
   }
   return n - stream_.avail_out;
 }

@@ -52,19 +52,25 @@ class SliceSource : public Source {
   uint64_t left_;
 };
 
-/// A zlib stream inside another source, uncompressed; its checksum is verified at its end.
+/// A zlib stream inside another source, or gzip members up to its end, uncompressed; checksums are
+/// verified.
 class InflateSource : public Source {
  public:
+  enum class Format { zlib, gzip };
   /// `name` is what messages call the file.
-  InflateSource(Source& compressed, std::string name);
+  InflateSource(Source& compressed, std::string name, Format format = Format::zlib);
   ~InflateSource() override;
   InflateSource(const InflateSource&) = delete;
   InflateSource& operator=(const InflateSource&) = delete;
   size_t read(void* out, size_t n) override;
 
  private:
+  /// False at the end of what is compressed.
+  bool refill();
+
   Source& compressed_;
   std::string name_;
+  Format format_;
   z_stream stream_{};
   std::vector<uint8_t> input_;
   bool ended_ = false;

@@ -1,6 +1,8 @@
 // Mean and covariance. Always in double: an error of the covariance is multiplied by its condition
 // number on the way to the output. The two triangles are equal, so one is computed: in double that
-// costs what one float product of the whole would.
+// costs what one float product of the whole would. By hand: oneDNN multiplies no doubles, and
+// BLAS's dsyrk would want the samples as doubles, shifted, in memory first; here that is part of
+// packing.
 
 #include "kernels/cpu_passes.h"
 #include "kernels/loops.h"

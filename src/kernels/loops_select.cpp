@@ -2,7 +2,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/processor.h"
+#include "base/processor.h"
 #include "kernels/loops_sets.h"
 
 ORTHOBATCH_DECLARE_LOOPS(plain)

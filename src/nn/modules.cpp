@@ -8,11 +8,11 @@
 #include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "core/cayley.h"
 #include "core/linalg.h"
-#include "core/processor.h"
+#include "base/processor.h"
 #include "core/registry.h"
-#include "core/text.h"
 #include "kernels/convert.h"
 #include "kernels/passes.h"
 #include "nn/function.h"

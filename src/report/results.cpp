@@ -5,6 +5,7 @@
 #include <map>
 
 #include "io/file.h"
+#include "io/json.h"
 #include "run/names.h"
 
 namespace orthobatch {

@@ -18,7 +18,7 @@ struct Estimate {
 std::vector<int> ranks(const std::vector<std::optional<double>>& values);
 
 /// The t that Student's distribution with so many degrees of freedom, at least 1, stays below with
-/// this probability (above one half).
+/// this probability (above one half). By hand: twenty lines of an integral in place of Boost.
 double student_quantile(double probability, double freedom);
 
 /// Spearman's rank correlation over the pairs in which both are there; empty for fewer than three,

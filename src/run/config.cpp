@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "data/catalogue.h"
-#include "io/json_depth.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
 
@@ -105,26 +104,6 @@ TrainConfig paper_config(const std::string& data, const std::string& layer) {
     config.augment = {4, 4, 20};
   }
   return config;
-}
-
-json parse_json(const std::string& text, const std::string& name) {
-  if (const int depth = json_depth(text); depth > largest_json_depth)
-    throw std::invalid_argument(
-        fmt::format("{}: expected lists and objects nested up to {}, found {}", name,
-                    largest_json_depth, depth));
-  try {
-    return json::parse(text);
-  } catch (const json::out_of_range&) {
-    throw std::invalid_argument(fmt::format("{}: expected numbers up to {:.2g}, found a larger one",
-                                            name, std::numeric_limits<double>::max()));
-  } catch (const json::parse_error& error) {
-    const size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
-    const auto line = 1 + std::count(text.begin(), text.begin() + end, '\n');
-    const size_t start = text.rfind('\n', end > 0 ? end - 1 : 0);
-    const size_t column = start == std::string::npos || start >= end ? end + 1 : end - start;
-    throw std::invalid_argument(
-        fmt::format("{}: line {}, column {}: not JSON", name, line, column));
-  }
 }
 
 TrainConfig config_from_json(const json& object, const std::string& name) {

@@ -1,12 +1,11 @@
 #pragma once
 // Everything a run is made from: config.json, the defaults of the paper, and the checks on both.
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 #include <vector>
 
 #include "data/augment.h"
+#include "io/json.h"
 #include "run/schedule.h"
 
 namespace orthobatch {
@@ -88,8 +87,5 @@ Padding parse_padding(const std::string& text, const std::string& where);
 
 /// The layer specs, once where all blocks have the same: "ZCA(1e-5,1e12)", "BN | BN | ZCA(1e-5)".
 std::string layers_text(const TrainConfig& config);
-
-/// Parses JSON text; the error names `name`, line and column.
-nlohmann::json parse_json(const std::string& text, const std::string& name);
 
 }  // namespace orthobatch

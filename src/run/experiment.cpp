@@ -8,9 +8,10 @@
 #include <map>
 #include <set>
 
-#include "core/text.h"
+#include "base/text.h"
 #include "embedded/experiments.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
 #include "run/names.h"

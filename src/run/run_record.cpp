@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "io/file.h"
-#include "io/json_depth.h"
+#include "io/json.h"
 #include "run/config.h"
 #include "run/json_number.h"
 #include "run/names.h"
@@ -20,12 +20,6 @@ using nlohmann::json;
 
 constexpr uint64_t largest_file = uint64_t{1} << 28;
 constexpr int64_t most_images = 1'000'000'000'000;
-
-/// No object where the text is damaged.
-json parsed(const std::string& text) {
-  if (json_depth(text) > largest_json_depth) return nullptr;
-  return json::parse(text, nullptr, /*allow_exceptions=*/false);
-}
 
 void take_line(const json& line, RunRecord& run) {
   EpochRecord epoch = epoch_from_json(line);
@@ -47,7 +41,7 @@ void read_metrics(const std::string& path, RunRecord& run) {
     ++number;
     if (text.empty()) continue;
     try {
-      take_line(parsed(text), run);
+      take_line(parse_json_or_null(text), run);
     } catch (const std::invalid_argument& error) {
       run.problems.push_back(fmt::format("{}, line {}: {}", metrics_name, number, error.what()));
     }
@@ -153,7 +147,7 @@ json read_pictures(const std::string& path, std::vector<std::string>& problems) 
   const std::string file = join_path(path, pictures_name);
   if (!file_exists(file)) return nullptr;
   try {
-    json pictures = parsed(read_text(file, largest_file));
+    json pictures = parse_json_or_null(read_text(file, largest_file));
     check_pictures(pictures);
     return pictures;
   } catch (const std::invalid_argument& error) {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "core/text.h"
+#include "base/text.h"
 
 namespace orthobatch {
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
-// TensorBoard's event files: TFRecords of protobuf Events, scalars only.
+// TensorBoard's event files: TFRecords of protobuf Events, scalars only. By hand: a few kinds of
+// fields, where protobuf would bring its compiler and a library that must be the one libtorch has.
 
 #include <cstdio>
 #include <string>

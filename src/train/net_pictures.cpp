@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/random.h"
+#include "data/augment.h"
 #include "io/base64.h"
 #include "orthobatch/diagnostics.h"
 #include "orthobatch/spec.h"
@@ -66,9 +66,7 @@ ordered_json filters(DigitNet& net) {
 }
 
 ordered_json samples(const ImageSet& set, const Augmentation& augmentation, uint64_t seed) {
-  const InputScale bytes_scale{std::vector<double>(set.channels, 0.0),
-                               std::vector<double>(set.channels, 1.0)};
-  Resampler resample(set.height, set.width, set.channels, bytes_scale);
+  Augmenter augment(set, picture_scale(set.channels), augmentation, seed);
   std::vector<float> values(set.image_size());
   std::vector<uint8_t> bytes;
   for (int digit = 0; digit < digit_classes; ++digit) {
@@ -77,11 +75,8 @@ ordered_json samples(const ImageSet& set, const Augmentation& augmentation, uint
     const int64_t index = it - set.labels.begin();
     bytes.insert(bytes.end(), set.image(index), set.image(index) + set.image_size());
     for (int epoch = 1; epoch < sample_columns; ++epoch) {
-      Random random(seed, epoch, index);
-      resample(set.image(index), random_placement(augmentation, set.height, set.width, random),
-               values.data());
-      for (const float v : values)
-        bytes.push_back(static_cast<uint8_t>(std::lround(255 * std::clamp(v, 0.0f, 1.0f))));
+      augment(epoch, index, values.data());
+      for (const float v : values) bytes.push_back(picture_byte(v));
     }
   }
   return {{"columns", sample_columns},

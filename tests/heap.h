@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace orthobatch::bench::heap {
+namespace orthobatch::test::heap {
 
 /// False in builds with a sanitizer, which has a malloc of its own.
 bool can_count();
@@ -19,4 +19,4 @@ int64_t in_use();
 int64_t peak();
 void reset_peak();
 
-}  // namespace orthobatch::bench::heap
+}  // namespace orthobatch::test::heap

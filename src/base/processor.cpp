@@ -1,4 +1,4 @@
-#include "core/processor.h"
+#include "base/processor.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "cli/table.h"
+#include "base/table.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "bench/heap.h"
+#include "heap.h"
 
 #include <malloc.h>
 
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstddef>
 
-namespace orthobatch::bench::heap {
+namespace orthobatch::test::heap {
 namespace {
 
 // Used by malloc before main begins: initialized at compile time.
@@ -53,7 +53,7 @@ int64_t in_use() { return bytes; }
 int64_t peak() { return most; }
 void reset_peak() { most = bytes.load(); }
 
-}  // namespace orthobatch::bench::heap
+}  // namespace orthobatch::test::heap
 
 #ifndef __SANITIZE_ADDRESS__
 // The C library finds these in place of its own, as its manual allows ("Replacing malloc").
@@ -65,14 +65,14 @@ void* __libc_realloc(void* block, size_t size);
 void* __libc_memalign(size_t alignment, size_t size);
 void __libc_free(void* block);
 
-void* malloc(size_t size) { return orthobatch::bench::heap::counted(__libc_malloc(size)); }
+void* malloc(size_t size) { return orthobatch::test::heap::counted(__libc_malloc(size)); }
 
 void* calloc(size_t count, size_t size) {
-  return orthobatch::bench::heap::counted(__libc_calloc(count, size));
+  return orthobatch::test::heap::counted(__libc_calloc(count, size));
 }
 
 void* realloc(void* block, size_t size) {
-  using namespace orthobatch::bench::heap;
+  using namespace orthobatch::test::heap;
   const int64_t before = block && is_counting() ? size_of(block) : 0;
   void* moved = __libc_realloc(block, size);
   // A request that failed leaves the block as it was; one of size 0 frees it.
@@ -81,7 +81,7 @@ void* realloc(void* block, size_t size) {
 }
 
 void* memalign(size_t alignment, size_t size) {
-  return orthobatch::bench::heap::counted(__libc_memalign(alignment, size));
+  return orthobatch::test::heap::counted(__libc_memalign(alignment, size));
 }
 
 void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
@@ -96,8 +96,8 @@ int posix_memalign(void** block, size_t alignment, size_t size) {
 }
 
 void free(void* block) {
-  if (block && orthobatch::bench::heap::is_counting())
-    orthobatch::bench::heap::add(-orthobatch::bench::heap::size_of(block));
+  if (block && orthobatch::test::heap::is_counting())
+    orthobatch::test::heap::add(-orthobatch::test::heap::size_of(block));
   __libc_free(block);
 }
 }

@@ -1,0 +1,41 @@
+# A folder of src/ is a room: a static library orthobatch_NAME that may know the rooms it links, and those they
+# know. tests/rooms.cmake fails where a file includes from another.
+#
+#   orthobatch_room(NAME
+#     KNOWS ROOM…          folders of src/ it includes from
+#     LIBRARIES LIBRARY…   that its headers need; those that only its sources need, after PRIVATE
+#     TORCH                its sources include torch: they share one precompiled header
+#     PLAIN FILE…          sources of a TORCH room that need nothing of torch
+#     HOT                  optimized in full; elsewhere -O1 serves, as -O3 costs a third of the build's time
+#     SOURCES FILE…)
+
+function(orthobatch_room name)
+  cmake_parse_arguments(room "TORCH;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
+  set(target orthobatch_${name})
+  add_library(${target} STATIC ${room_SOURCES} ${room_PLAIN})
+  target_include_directories(${target} PUBLIC
+    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+  list(TRANSFORM room_KNOWS PREPEND orthobatch_ OUTPUT_VARIABLE known)
+  target_link_libraries(${target} PUBLIC ${known} ${room_LIBRARIES} PRIVATE ${room_PRIVATE})
+  orthobatch_flags(${target} ${ARGN})
+  string(REPLACE ";" " " known "${room_KNOWS}")
+  set_property(GLOBAL APPEND PROPERTY orthobatch_rooms "${name}:${known}")
+endfunction()
+
+# The flags of a room, for programs too; the same words, others are passed over.
+function(orthobatch_flags target)
+  cmake_parse_arguments(room "TORCH;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  if(NOT room_HOT)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+  # The header serves only where the same flags and definitions are set.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  if(room_TORCH AND NOT room_HOT AND TARGET orthobatch_headers)
+    target_link_libraries(${target} PRIVATE orthobatch_header_libraries)
+    target_precompile_headers(${target} REUSE_FROM orthobatch_headers)
+    if(room_PLAIN)
+      set_source_files_properties(${room_PLAIN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    endif()
+  endif()
+endfunction()

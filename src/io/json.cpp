@@ -1,0 +1,56 @@
+#include "io/json.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::json;
+
+struct TooDeep : std::exception {};
+
+json parse_bounded(const std::string& text) {
+  return json::parse(text, [](int depth, json::parse_event_t event, const json&) {
+    const bool opens =
+        event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    if (opens && depth >= largest_json_depth) throw TooDeep();
+    return true;
+  });
+}
+
+}  // namespace
+
+json parse_json(const std::string& text, const std::string& name) {
+  try {
+    return parse_bounded(text);
+  } catch (const TooDeep&) {
+    throw std::invalid_argument(fmt::format(
+        "{}: expected lists and objects nested up to {}, found more", name, largest_json_depth));
+  } catch (const json::out_of_range&) {
+    throw std::invalid_argument(fmt::format("{}: expected numbers up to {:.2g}, found a larger one",
+                                            name, std::numeric_limits<double>::max()));
+  } catch (const json::parse_error& error) {
+    const size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
+    const auto line = 1 + std::count(text.begin(), text.begin() + end, '\n');
+    const size_t start = text.rfind('\n', end > 0 ? end - 1 : 0);
+    const size_t column = start == std::string::npos || start >= end ? end + 1 : end - start;
+    throw std::invalid_argument(
+        fmt::format("{}: line {}, column {}: not JSON", name, line, column));
+  }
+}
+
+json parse_json_or_null(const std::string& text) {
+  try {
+    return parse_bounded(text);
+  } catch (const TooDeep&) {
+    return nullptr;
+  } catch (const json::exception&) {
+    return nullptr;
+  }
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,20 @@
+#pragma once
+// JSON text from files that anyone may have written.
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace orthobatch {
+
+/// No file of ours nests deeper. What is done with a JSON value calls itself once a level, and a
+/// million levels would end the program.
+constexpr int largest_json_depth = 64;
+
+/// Parses JSON text; throws std::invalid_argument that names `name`, and line and column where it
+/// is not JSON.
+nlohmann::json parse_json(const std::string& text, const std::string& name);
+
+/// The same where a damaged text counts as none: null then.
+nlohmann::json parse_json_or_null(const std::string& text);
+
+}  // namespace orthobatch

@@ -1,0 +1,64 @@
+// The whole heap in one forward and backward pass: tensors, our kernels' own buffers, and what
+// oneDNN and LAPACK ask for. The program is this test's own, for its malloc counts.
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "bench/candidates.h"
+#include "bench/shapes.h"
+#include "heap.h"
+
+namespace orthobatch::bench {
+namespace {
+
+namespace heap = test::heap;
+
+constexpr int64_t mib = 1 << 20;
+
+class Heap : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!heap::can_count()) GTEST_SKIP() << "a sanitizer has its own malloc";
+  }
+  void TearDown() override { heap::stop(); }
+};
+
+TEST_F(Heap, CountsTensorsAndVectors) {
+  heap::start();
+  {
+    const torch::Tensor t = torch::empty({1 << 18});
+    const std::vector<double> v(1 << 17);
+    EXPECT_GE(heap::in_use(), 2 * mib);
+    EXPECT_LT(heap::in_use(), 2 * mib + 65536);
+  }
+  EXPECT_LT(heap::in_use(), 65536);
+  EXPECT_GE(heap::peak(), 2 * mib);
+  heap::reset_peak();
+  EXPECT_LT(heap::peak(), 65536);
+}
+
+/// Beyond x, z and their gradients, at the peak of the first pass: with all that libraries keep.
+int64_t extra_bytes(const Candidate& candidate, const Shape& shape, Layout layout) {
+  torch::Tensor x = layer_input(shape, layout).requires_grad_();
+  const torch::Tensor gradient = layer_gradient(shape, layout);
+  const Layer layer = make_layer(candidate, shape.channels);
+  heap::start();
+  run_pass(layer, x, gradient, nullptr);
+  heap::stop();
+  return heap::peak() - 2 * 4 * shape.values();
+}
+
+TEST_F(Heap, NoLayerNeedsATensorMore) {
+  const Shape shape{256, 128, 14, 14};  // 24.5 MiB a tensor
+  torch::set_num_threads(2);
+  for (const Layout layout : {Layout::channels_last, Layout::nchw})
+    for (const Candidate& candidate : all_candidates()) {
+      if (candidate.kind != Candidate::Kind::layer) continue;
+      EXPECT_LT(extra_bytes(candidate, shape, layout), 8 * mib)
+          << candidate.name() << " " << name_of(layout);
+    }
+  EXPECT_GT(extra_bytes({Candidate::Kind::composed, {}}, shape, Layout::nchw), 24 * mib);
+}
+
+}  // namespace
+}  // namespace orthobatch::bench
