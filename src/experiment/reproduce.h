@@ -11,6 +11,7 @@
 #include "data/catalogue.h"
 #include "experiment/experiment.h"
 #include "train/progress.h"
+#include "train/settings.h"
 
 namespace orthobatch {
 
@@ -22,9 +23,6 @@ constexpr const char* pictures_name = "pictures.json";
 
 /// The folder of one run under the experiment's.
 std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed);
-
-/// What decides a run's numbers; not how long it goes on, nor with how many hands.
-nlohmann::ordered_json deciding_settings(const TrainConfig& config);
 
 struct ReproduceOptions {
   std::string out, data_dir;

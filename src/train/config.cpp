@@ -172,7 +172,7 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
       config.net.blocks.push_back(block_from_json(
           (*blocks)[i], fmt::format("{}: blocks[{}]", name, i), BlockConfig{3, 1, 0, layer}));
   }
-  for (const char* key : {"version", "found"}) fields.ignore(key);
+  for (const char* key : {"version", "found", "changed"}) fields.ignore(key);
   fields.refuse_others();
   if (is_from_0_1(object))
     for (BlockConfig& block : config.net.blocks) block.layer = as_in_0_1(block.layer);
