@@ -127,10 +127,9 @@ TEST(ArchivesOf01, OneWithSetstateIsRefused) {
   module.register_attribute("format", c10::StringType::get(), "orthobatch checkpoint 1");
   module.define(R"(
 def __getstate__(self):
-    return (self.format, self.training)
-def __setstate__(self, state: Tuple[str, bool]):
-    self.format = state[0]
-    self.training = state[1]
+    return self.format
+def __setstate__(self, state: str):
+    self.format = state
 )");
   std::ostringstream stream;
   module.save(stream);

@@ -4,8 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 #include <set>
 #include <utility>
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <type_traits>
 
@@ -58,10 +59,14 @@ void put(Safetensors& file, const std::string& name, const torch::Tensor& tensor
 /// SGD's state is by key: the tensor's address, which LibTorch 1.13 has as a text.
 template <typename States>
 typename States::key_type state_key(const States&, const torch::Tensor& parameter) {
-  if constexpr (std::is_same_v<typename States::key_type, std::string>)
-    return c10::guts::to_string(parameter.unsafeGetTensorImpl());
-  else
-    return parameter.unsafeGetTensorImpl();
+  void* address = parameter.unsafeGetTensorImpl();
+  if constexpr (std::is_same_v<typename States::key_type, std::string>) {
+    std::ostringstream text;
+    text << address;
+    return text.str();
+  } else {
+    return address;
+  }
 }
 
 /// Takes the tensors of a file one by one: each must be there once and fit, none may be left.

@@ -119,6 +119,21 @@ void require_same_metrics(const RunFolder& folder, const Checkpoint& checkpoint)
   }
 }
 
+/// Those that config.json has and the checkpoint too, and one that leads from there to `config`.
+ordered_json changes_to_record(const json& recorded, size_t ahead, const Checkpoint& checkpoint,
+                               const TrainConfig& config) {
+  ordered_json out = ordered_json::array();
+  for (size_t i = 0; i + ahead < recorded.size(); ++i) out.push_back(ordered_json(recorded[i]));
+  ordered_json from;
+  for (const Difference& d :
+       differences(deciding_settings(checkpoint.config), deciding_settings(config)))
+    from[d.key] = d.expected;
+  if (!from.is_null())
+    out.push_back(ordered_json{
+        {"epoch", checkpoint.state.epoch}, {"step", checkpoint.state.step}, {"from", from}});
+  return out;
+}
+
 /// Settings that a run starts with, changed in the middle of it, hold from now on.
 void follow_changes(const TrainConfig& config, Checkpoint& checkpoint) {
   const ScheduleRules &before = checkpoint.config.schedule, &now = config.schedule;
@@ -149,7 +164,8 @@ Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes
     return out;
   }
   Checkpoint& checkpoint = *out.checkpoint;
-  const std::optional<size_t> ahead = changes_ahead(config, checkpoint, changes, path);
+  std::optional<size_t> ahead = changes_ahead(config, checkpoint, {}, path);
+  if (!ahead) ahead = changes_ahead(config, checkpoint, changes, path);  // an edit, made good now
   if (!ahead || json(checkpoint.found) != config.value("found", json()))
     refuse_other_run(config, checkpoint, changes, path);
   require_same_metrics(folder, checkpoint);
@@ -157,16 +173,7 @@ Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes
     throw std::invalid_argument(
         fmt::format("epochs: expected {} or more, which {} has made already, found {}",
                     checkpoint.state.epoch, folder.path(), out.config.epochs));
-  const json& recorded = changes_of(config, path);
-  for (size_t i = 0; i + *ahead < recorded.size(); ++i)
-    out.changed.push_back(ordered_json(recorded[i]));
-  ordered_json from;
-  for (const Difference& d :
-       differences(deciding_settings(checkpoint.config), deciding_settings(out.config)))
-    from[d.key] = d.expected;
-  if (!from.is_null())
-    out.changed.push_back(ordered_json{
-        {"epoch", checkpoint.state.epoch}, {"step", checkpoint.state.step}, {"from", from}});
+  out.changed = changes_to_record(changes_of(config, path), *ahead, checkpoint, out.config);
   follow_changes(out.config, checkpoint);
   return out;
 }
