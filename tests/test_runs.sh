@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs as their user treats them: killed, stopped, resumed, on a full disk, on bad data.
 # usage: test_runs.sh PROGRAM
+files=$(cd "$(dirname "$0")/files" && pwd)
 source "$(dirname "$0")/program.sh" "$1"
 trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 
@@ -152,6 +153,14 @@ expect 0 'test error [0-9.]+ % \([0-9]+ of 2000\)' eval whole
 error=$(sed -n 's/.*"test_error_percent":\([0-9.]*\).*/\1/p' whole/metrics.jsonl | sort -g | head -1)
 expect 0 "test error $(printf %.2f "$error") %" eval whole/best.safetensors
 expect 1 'mnist/train-images-idx3-ubyte: file: expected' eval whole --data mnist --data-dir nowhere
+
+# A checkpoint of 0.1, by itself and as the best of a run.
+mkdir archive && cp "$files/checkpoint-0.1.pt" archive/best.pt
+for path in archive archive/best.pt; do
+  expect 0 '^archive/best.pt: LDL.*->W->Gamma on synthetic, 1 epoch' eval $path
+done
+printf 'x' | dd of=archive/best.pt bs=1 seek=3000 conv=notrunc 2>/dev/null
+expect 1 'archive/best.pt: checkpoint: MD5: expected .*: it is damaged' eval archive
 
 # --- bad settings --------------------------------------------------------------------------------
 expect 2 "did you mean '--layer'" train --leyer BN

@@ -118,6 +118,9 @@ int begin(const Arguments& a) {
         "{} holds a run already: go on with --resume {}, or give another --out", path, path));
   const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
   const RunFolder folder(path);
+  if (folder.has_run())
+    throw std::invalid_argument(fmt::format(
+        "{} holds checkpoints of a run, but not its config.json: give another --out", path));
   Progress progress(Progress::style_for_terminal(a.quiet));
   announce(config, data, folder, progress);
   Trainer trainer(config, data, folder, progress, interrupted());

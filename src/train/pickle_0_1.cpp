@@ -76,16 +76,16 @@ class Machine {
     stack_.back()->kind = kind;
     return *stack_.back();
   }
+  /// What lies under a mark is not there before the mark is taken.
+  bool has_value() const { return stack_.size() > (marks_.empty() ? 0 : marks_.back()); }
   PicklePointer pop() {
-    // What lies under a mark is not there before the mark is taken.
-    require(stack_.size() > (marks_.empty() ? 0 : marks_.back()), "a value on the stack");
+    require(has_value(), "a value on the stack");
     PicklePointer value = stack_.back();
     stack_.pop_back();
     return value;
   }
   PickleValue& top(Kind kind) {
-    require(stack_.size() > (marks_.empty() ? 0 : marks_.back()) && stack_.back()->kind == kind,
-            "a dict or a module on the stack");
+    require(has_value() && stack_.back()->kind == kind, "a dict or a module on the stack");
     return *stack_.back();
   }
   std::vector<PicklePointer> pop_to_mark() {
@@ -184,10 +184,8 @@ bool Machine::push_constant(uint8_t code) {
       push(Kind::flag).integer = code == 0x88;
       return true;
     case 'K':
-      push(Kind::integer).integer = static_cast<int64_t>(number(1));
-      return true;
     case 'M':
-      push(Kind::integer).integer = static_cast<int64_t>(number(2));
+      push(Kind::integer).integer = static_cast<int64_t>(number(code == 'K' ? 1 : 2));
       return true;
     case 'J':
       push(Kind::integer).integer = static_cast<int32_t>(number(4));
@@ -214,7 +212,7 @@ bool Machine::push_constant(uint8_t code) {
 bool Machine::keep_or_recall(uint8_t code) {
   if (code == 'q' || code == 'r') {
     const uint64_t key = number(code == 'q' ? 1 : 4);
-    require(stack_.size() > (marks_.empty() ? 0 : marks_.back()), "a value on the stack");
+    require(has_value(), "a value on the stack");
     memo_[key] = stack_.back();
     return true;
   }
