@@ -155,6 +155,20 @@ TEST_F(Resume, AnotherRunsMetricsAreRefused) {
   expect_refused("metrics.jsonl: line 1: expected epoch 1 of " + in_run("last.safetensors"));
 }
 
+TEST_F(Resume, MetricsOfARunThatHasMadeNoEpochAreNotManyLines) {
+  const TemporaryFolder fresh;
+  {
+    Session session(fresh.path("run"), config_of_runs());
+    session.trainer.begin();
+  }
+  const RunFolder folder(fresh.path("run"));
+  const std::string lines = read_text(in_other("metrics.jsonl"));
+  write_file(folder.metrics(), lines.substr(0, lines.find('\n') + 1));  // an epoch that was lost
+  EXPECT_NO_THROW(open_run(folder));
+  write_file(folder.metrics(), lines + lines);
+  EXPECT_THROW(open_run(folder), FileError);
+}
+
 TEST_F(Resume, MetricsThatAreMissingOrShorterAreWrittenAnew) {
   const std::string whole = read_text(in_run("metrics.jsonl"));
   for (const size_t keep : {size_t{0}, whole.find('\n') + 1, whole.find('\n') + 30}) {

@@ -102,21 +102,23 @@ void require_same_metrics(const RunFolder& folder, const Checkpoint& checkpoint)
   const std::string text = read_text(folder.metrics(), largest_metrics);
   const ordered_json& history = checkpoint.state.history;
   if (metrics_text(checkpoint.state).compare(0, text.size(), text) == 0) return;
-  constexpr size_t ahead = 2;  // an epoch, and the line of one that diverged
+  const auto refuse = [&](size_t line) {
+    throw FileError(folder.metrics(), fmt::format("line {}", line),
+                    fmt::format("epoch {} of {}", line, checkpoint.path),
+                    "another: it is of another run, or was changed; without this file it is "
+                    "written anew");
+  };
   size_t number = 0;
-  for (size_t at = 0; at < text.size(); ++number) {
+  for (size_t at = 0; at < text.size() && number < history.size(); ++number) {
     const size_t end = std::min(text.find('\n', at), text.size());
     const std::string line = text.substr(at, end - at);
     at = end + 1;
-    if (number >= history.size() && (!history.empty() || number < ahead)) return;
-    if (number < history.size() && json_depth(line) <= largest_json_depth &&
-        json::parse(line, nullptr, false) == json(history[number]))
-      continue;
-    throw FileError(folder.metrics(), fmt::format("line {}", number + 1),
-                    fmt::format("epoch {} of {}", number + 1, checkpoint.path),
-                    "another: it is of another run, or was changed; without this file it is "
-                    "written anew");
+    if (json_depth(line) > largest_json_depth ||
+        json::parse(line, nullptr, false) != json(history[number]))
+      refuse(number + 1);
   }
+  // With no epoch to compare it may still have one, and the line of one that diverged; no more.
+  if (history.empty() && std::count(text.begin(), text.end(), '\n') > 2) refuse(1);
 }
 
 /// Those that config.json has and the checkpoint too, and one that leads from there to `config`.
