@@ -35,10 +35,10 @@ grep -q '3 trained now, 0 were done before, 1 diverged' out || fail "the count o
 [ -e whole/runs/synthetic-ZCA-seed2/pictures.json ] && fail 'pictures of a second seed'
 
 # --- again: nothing to do, nothing changed -------------------------------------------------------
-before=$(find whole/runs -name last.pt -exec md5sum {} + | sort)
+before=$(find whole/runs -name last.safetensors -exec md5sum {} + | sort)
 run --out whole > out 2> err || fail "reproduce again: $(cat err)"
 grep -q '0 trained now, 4 were done before' out || fail "runs made again: $(cat out)"
-[ "$(find whole/runs -name last.pt -exec md5sum {} + | sort)" = "$before" ] || fail 'a finished run was changed'
+[ "$(find whole/runs -name last.safetensors -exec md5sum {} + | sort)" = "$before" ] || fail 'a finished run was changed'
 
 # --- stopped in the middle, started again --------------------------------------------------------
 (exec "$program" reproduce tiny.json --threads 1 --out stopped > /dev/null 2> err) &
@@ -83,11 +83,11 @@ expect 1 'mnist/train-images-idx3-ubyte: file: expected' reproduce mnist --data-
 
 # --- a row that fails does not stop the rest -----------------------------------------------------
 cp -r whole failing
-head -c 5000 whole/runs/synthetic-BN-seed1/last.pt | tee failing/runs/synthetic-BN-seed1/last.pt > failing/runs/synthetic-BN-seed1/previous.pt
+head -c 5000 whole/runs/synthetic-BN-seed1/last.safetensors | tee failing/runs/synthetic-BN-seed1/last.safetensors > failing/runs/synthetic-BN-seed1/previous.safetensors
 run --out failing --epochs 3 > out 2> err && fail 'a failed row: exit 0'
-grep -qE '^BN .*failed after 2 epochs: .*checkpoint' out || fail "a failed row is not in the table: $(cat out)"
+grep -qE '^BN .*failed after 2 epochs: .*last.safetensors: header: expected' out || fail "a failed row is not in the table: $(cat out)"
 grep -q '2 trained now' out || fail "a failed row stopped the rest: $(cat out)"
-cp whole/runs/synthetic-BN-seed1/*.pt failing/runs/synthetic-BN-seed1/
+cp whole/runs/synthetic-BN-seed1/*.safetensors failing/runs/synthetic-BN-seed1/
 run --out failing --epochs 3 > out 2>&1 || fail "mended, and still: $(cat out)"
 [ -e failing/runs/synthetic-BN-seed1/failed.txt ] && fail 'a mended row still says it failed'
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs as their user treats them: killed, stopped, resumed, on a full disk, on bad data.
 # usage: test_runs.sh PROGRAM
+files=$(cd "$(dirname "$0")/files" && pwd)
 source "$(dirname "$0")/program.sh" "$1"
 trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 
@@ -24,7 +25,7 @@ start() {
 train --out whole >out 2>err || fail "a plain run: $(cat err)"
 grep -qE '^epoch 3/3: test error' err || fail "no line for an epoch: $(cat err)"
 grep -q $'\r' err && fail 'a progress bar in a file'
-for file in config.json metrics.jsonl last.pt best.pt; do
+for file in config.json metrics.jsonl last.safetensors best.safetensors; do
   [ -s "whole/$file" ] || fail "no $file"
 done
 ls whole/events.out.tfevents.* >/dev/null || fail 'no event file'
@@ -55,7 +56,7 @@ same long killed || fail 'resuming a finished run changes it'
 
 # --- Ctrl-C --------------------------------------------------------------------------------------
 start --config config.json $settings --out stopped 2>err
-for _ in $(seq 300); do [ -e stopped/last.pt ] && break; sleep 0.05; done
+for _ in $(seq 300); do [ -e stopped/last.safetensors ] && break; sleep 0.05; done
 kill -TERM $pid  # as Ctrl-C; a background process of a script ignores SIGINT itself
 wait $pid
 code=$?
@@ -66,33 +67,63 @@ same whole stopped || fail 'the stopped run differs'
 
 # --- damaged checkpoints -------------------------------------------------------------------------
 cp -r whole damaged
-head -c 5000 whole/last.pt > damaged/last.pt
-expect 0 'damaged.*|going on from damaged/previous.pt' train --resume damaged
-same whole damaged || fail 'the run from previous.pt differs'
-sed 's/0.005/1e-9/' config.json > each-step.json  # the checkpoint before last.pt: all steps made
+head -c 5000 whole/last.safetensors > damaged/last.safetensors
+expect 0 'going on from damaged/previous.safetensors instead' train --resume damaged
+same whole damaged || fail 'the run from the previous checkpoint differs'
+sed 's/0.005/1e-9/' config.json > each-step.json  # the checkpoint before the last: all steps made
 "$program" train --config each-step.json $settings --out steps --quiet || fail 'a run with a checkpoint at each step'
-mv steps/previous.pt steps/last.pt
+mv steps/previous.safetensors steps/last.safetensors
 expect 0 'going on after epoch 2, step 8' train --resume steps
 same whole steps || fail 'the run resumed between the last step and the evaluation differs'
-head -c 5000 whole/last.pt | tee damaged/last.pt > damaged/previous.pt
-expect 1 'last.pt|previous.pt: checkpoint: expected' train --resume damaged
-expect 1 'bad.pt: cannot open' eval bad.pt
-echo text > bad.pt
-expect 1 'bad.pt: checkpoint: expected' eval bad.pt
+head -c 5000 whole/last.safetensors | tee damaged/last.safetensors > damaged/previous.safetensors
+expect 1 '^orthobatch: damaged/last.safetensors: header: expected at most' train --resume damaged
+expect 1 'bad.safetensors: cannot open' eval bad.safetensors
+echo a longer text > bad.safetensors
+expect 1 'bad.safetensors: header: expected .* no safetensors file' eval bad.safetensors
 expect 1 'nowhere/config.json: file: expected' train --resume nowhere
+
+# --- files of two runs, and what may be changed ---------------------------------------------------
+untouched() { # RUN MESSAGE: nothing in it but the lock has been written since `before`
+  [ -z "$(find "$1" -newer before -type f ! -name .lock)" ] || fail "$2"
+}
+"$program" train --config config.json $settings --seed 2 --out other --quiet || fail 'a run of another seed'
+cp -r whole mixed
+cp other/last.safetensors mixed/
+touch before
+expect 1 'mixed/config.json: seed: expected 2 as in mixed/last.safetensors, found 1: they are of two runs' train --resume mixed
+cp whole/last.safetensors mixed/ && cp other/metrics.jsonl mixed/ && touch before
+expect 1 'mixed/metrics.jsonl: line 1: expected epoch 1 of mixed/last.safetensors' train --resume mixed
+cp whole/metrics.jsonl mixed/ && sed -i 's/"learning_rate": 0.125/"learning_rate": 0.25/' mixed/config.json && touch before
+expect 1 'config.json: schedule.learning_rate: expected 0.125 as in .*--set schedule.learning_rate=VALUE' train --resume mixed
+cp whole/config.json mixed/ && touch before
+expect 1 'epochs: expected 3 or more, which mixed has made already, found 1' train --resume mixed --epochs 1
+expect 1 "no setting 'schedule.lerning_rate'.*did you mean 'schedule.learning_rate'" train --resume mixed --set schedule.lerning_rate=1
+expect 1 'set seed: a run keeps what it was begun with' train --resume mixed --set seed=5
+expect 1 'momentum: expected 0 or more, below 1, found 1' train --resume mixed --set schedule.momentum=1
+untouched mixed 'a refused resume wrote into the run'
+rm mixed/last.safetensors && mkdir mixed/last.safetensors && touch before
+expect 1 '^orthobatch: mixed/last.safetensors: ' train --resume mixed  # not: going on from the one before
+untouched mixed 'a checkpoint that cannot be read was passed over'
+rmdir mixed/last.safetensors && cp whole/last.safetensors mixed/
+expect 0 'epoch 4/4.*learning rate 0.03' train --resume mixed --epochs 4 --set schedule.learning_rate=0.03
+grep -q '"schedule.learning_rate": 0.125' mixed/config.json || fail '--set is not recorded in config.json'
+expect 0 'best epoch' train --resume mixed
+expect 0 'learning rate 0.03,' train --data synthetic --subset 256 --epochs 1 --threads 1 --out set --set schedule.learning_rate=0.03 --set head=average --set 'blocks=[{"channels":4}]'
+grep -q '"head": "average"' set/config.json || fail '--set head=average'
+expect 1 "no setting 'epoks'.*did you mean 'epochs'" train --data synthetic --set epoks=1
 
 # --- a disk that fills ---------------------------------------------------------------------------
 mkdir small
-room=$((6 * $(stat -c %s whole/last.pt) / 1024))k  # last, previous, best, the next one, and some
+room=$((6 * $(stat -c %s whole/last.safetensors) / 1024))k  # last, previous, best, the next one, and some
 if mount -t tmpfs -o size="$room" tmpfs small 2>/dev/null; then
   train --out small/run --epochs 1 --quiet || fail 'a run on a small disk'
-  before=$(md5sum < small/run/last.pt)
+  before=$(md5sum < small/run/last.safetensors)
   head -c "$room" /dev/zero > small/filler 2>/dev/null
   truncate -s -16k small/filler  # room for config.json, not for a checkpoint
   output=$("$program" train --resume small/run --epochs 3 2>&1)
   [ $? -eq 1 ] || fail "a full disk: $output"
   grep -q 'No space left.*intact' <<<"$output" || fail "a full disk: $output"
-  [ "$(md5sum < small/run/last.pt)" = "$before" ] || fail 'a full disk cost the checkpoint'
+  [ "$(md5sum < small/run/last.safetensors)" = "$before" ] || fail 'a full disk cost the checkpoint'
   rm small/filler
   expect 0 'best epoch' train --resume small/run --epochs 3
   same whole small/run || fail 'the run on the disk that was full differs'
@@ -112,7 +143,7 @@ expect 1 "head: expected flat, average or max, found 'flatt'; did you mean 'flat
 expect 1 "padding: expected valid or same, found 'none'" train --data synthetic --padding none
 # A run of version 0.1 has neither: its net averaged and padded.
 cp -r reading-average-same old && sed -i '/"head"/d; /"padding"/d; /"initial_deviation"/d; s/"version": "[^"]*"/"version": "0.1.0"/' old/config.json
-rm old/*.pt old/metrics.jsonl
+rm old/*.safetensors old/metrics.jsonl
 expect 0 'best epoch' train --resume old
 same reading-average-same old || fail 'a config of 0.1 is another net now'
 
@@ -120,8 +151,16 @@ same reading-average-same old || fail 'a config of 0.1 is another net now'
 expect 0 'test error [0-9.]+ % \([0-9]+ of 2000\)' eval whole
 [ -s whole/confusion.png ] || fail 'no confusion.png'
 error=$(sed -n 's/.*"test_error_percent":\([0-9.]*\).*/\1/p' whole/metrics.jsonl | sort -g | head -1)
-expect 0 "test error $(printf %.2f "$error") %" eval whole/best.pt
+expect 0 "test error $(printf %.2f "$error") %" eval whole/best.safetensors
 expect 1 'mnist/train-images-idx3-ubyte: file: expected' eval whole --data mnist --data-dir nowhere
+
+# A checkpoint of 0.1, by itself and as the best of a run.
+mkdir archive && cp "$files/checkpoint-0.1.pt" archive/best.pt
+for path in archive archive/best.pt; do
+  expect 0 '^archive/best.pt: LDL.*->W->Gamma on synthetic, 1 epoch' eval $path
+done
+printf 'x' | dd of=archive/best.pt bs=1 seek=3000 conv=notrunc 2>/dev/null
+expect 1 'archive/best.pt: checkpoint: MD5: expected .*: it is damaged' eval archive
 
 # --- bad settings --------------------------------------------------------------------------------
 expect 2 "did you mean '--layer'" train --leyer BN

@@ -1,4 +1,4 @@
-// Runs: the same twice, the same after a stop at any step, and checkpoints that are refused.
+// Runs: the same twice, the same after a stop at any step.
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -7,82 +7,22 @@
 #include <fstream>
 #include <thread>
 
-#include "data/synthetic.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/temporary_folder.h"
+#include "small_run.h"
 #include "train/net_pictures.h"
 #include "train/trainer.h"
 
 namespace orthobatch {
 namespace {
 
-const DataSet& small_data() {
-  static const DataSet data = [] {
-    DataSet d = load_data("synthetic", "", 640);
-    d.test.keep_first(200);
-    return d;
-  }();
-  return data;
-}
-
-TrainConfig small_config(const std::string& layer = "ZCA(1e-5,1e12)") {
-  TrainConfig config = paper_config("synthetic", layer);
-  config.net.blocks = {{3, 1, 6, layer}, {4, 2, 8, layer}};
-  config.schedule.batch = 64;
-  config.schedule.max_batch = 128;
-  config.schedule.slow_improvement = 0.5;  // so that decisions are taken
-  config.schedule.slow_epochs = 1;
-  config.refresh_images = 200;
-  config.epochs = 4;
-  config.threads = 1;
-  check_config(config);
-  return config;
-}
-
-/// metrics.jsonl without what depends on the clock.
-std::vector<nlohmann::json> metrics_of(const std::string& run) {
-  std::ifstream file(run + "/metrics.jsonl");
-  std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(file, line);) {
-    lines.push_back(nlohmann::json::parse(line));
-    lines.back().erase("time");
-  }
-  return lines;
-}
-
-std::vector<torch::Tensor> weights_of(const std::string& checkpoint, const TrainConfig& config) {
-  DigitNet net(ImageShape{28, 28, 1}, config.net);
-  load_checkpoint(checkpoint, net, nullptr);
-  std::vector<torch::Tensor> out = net->parameters();
-  for (const torch::Tensor& t : net->buffers()) out.push_back(t);
-  return out;
-}
-
-void expect_same_run(const std::string& a, const std::string& b, const TrainConfig& config) {
-  EXPECT_EQ(metrics_of(a), metrics_of(b));
-  for (const char* name : {"/last.pt", "/best.pt"}) {
-    const auto left = weights_of(a + name, config), right = weights_of(b + name, config);
-    ASSERT_EQ(left.size(), right.size());
-    for (size_t i = 0; i < left.size(); ++i) EXPECT_TRUE(left[i].equal(right[i])) << name << i;
-  }
-}
-
-struct Session {
-  RunFolder folder;
-  Progress progress{Progress::Style::quiet};
-  std::atomic<bool> stop{false};
-  Trainer trainer;
-
-  Session(const std::string& path, const TrainConfig& config)
-      : folder(path), trainer(config, small_data(), folder, progress, stop) {}
-};
-
-void whole_run(const std::string& path, const TrainConfig& config) {
-  Session session(path, config);
-  session.trainer.begin();
-  ASSERT_EQ(session.trainer.run(), Trainer::Outcome::finished);
-}
+using test::expect_same_run;
+using test::metrics_of;
+using test::Session;
+using test::small_config;
+using test::small_data;
+using test::whole_run;
 
 TEST(Trainer, LearnsAndRecords) {
   const TemporaryFolder folder;
@@ -111,7 +51,7 @@ TEST(Trainer, TheSameSeedGivesTheSameRun) {
   whole_run(folder.path("a"), config);
   config.augment_threads = 2;
   whole_run(folder.path("b"), config);
-  expect_same_run(folder.path("a"), folder.path("b"), config);
+  expect_same_run(folder.path("a"), folder.path("b"));
   config.seed = 2;
   whole_run(folder.path("c"), config);
   EXPECT_NE(metrics_of(folder.path("a")), metrics_of(folder.path("c")));
@@ -129,7 +69,7 @@ TEST(Trainer, StoppedAnywhereItGoesOnAsIfNot) {
     if (sessions == 0)
       session.trainer.begin();
     else
-      session.trainer.resume(session.folder.last());
+      session.trainer.resume(read_checkpoint(session.folder.last()));
     // Stops after some milliseconds, another time in each session: in a step or an evaluation.
     std::thread stopper([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(3 + 17 * sessions % 90));
@@ -139,66 +79,27 @@ TEST(Trainer, StoppedAnywhereItGoesOnAsIfNot) {
     stopper.join();
   }
   EXPECT_GT(sessions, 2);
-  expect_same_run(folder.path("whole"), path, config);
-}
-
-TEST(Trainer, RefusesDamagedAndForeignCheckpoints) {
-  const TemporaryFolder folder;
-  const TrainConfig config = small_config();
-  whole_run(folder.path("a"), config);
-  const Bytes good = read_file(folder.path("a/last.pt"));
-  const std::string bad = folder.path("bad.pt");
-  const auto refusal = [&](const Bytes& bytes) -> std::string {
-    write_file(bad, bytes.data(), bytes.size());
-    try {
-      read_checkpoint_header(bad);
-      DigitNet net(ImageShape{28, 28, 1}, config.net);
-      load_checkpoint(bad, net, nullptr);
-    } catch (const FileError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(refusal(good), "");
-  for (const size_t keep : {size_t{0}, size_t{100}, good.size() / 2, good.size() - 1})
-    EXPECT_NE(refusal(Bytes(good.begin(), good.begin() + keep)).find("damaged"), std::string::npos)
-        << keep;
-  for (size_t at = 0; at < good.size(); at += 1 + good.size() / 400) {
-    Bytes flipped = good;
-    flipped[at] ^= 0x10;
-    EXPECT_NE(refusal(flipped).find("damaged"), std::string::npos) << at;
-  }
-  // The seal is invisible to other readers of the archive.
-  torch::serialize::InputArchive archive;
-  archive.load_from(folder.path("a/last.pt"));
-  c10::IValue format;
-  archive.read("format", format);
-  EXPECT_EQ(format.toStringRef(), "orthobatch checkpoint 1");
-  // Of another program, and of another net.
-  torch::save(torch::ones({3}), bad);
-  EXPECT_THROW(read_checkpoint_header(bad), FileError);
-  TrainConfig wider = config;
-  wider.net.blocks[1].channels = 9;
-  DigitNet other(ImageShape{28, 28, 1}, wider.net);
-  EXPECT_THROW(load_checkpoint(folder.path("a/last.pt"), other, nullptr), FileError);
+  expect_same_run(folder.path("whole"), path);
 }
 
 TEST(Trainer, KeepsThePreviousCheckpoint) {
   const TemporaryFolder folder;
   TrainConfig config = small_config();
   whole_run(folder.path("a"), config);
-  EXPECT_EQ(read_checkpoint_header(folder.path("a/last.pt")).state.epoch, 4);
-  EXPECT_EQ(read_checkpoint_header(folder.path("a/previous.pt")).state.epoch, 3);
-  const auto best = read_checkpoint_header(folder.path("a/best.pt")).state;
+  EXPECT_EQ(read_checkpoint(folder.path("a/last.safetensors")).state.epoch, 4);
+  EXPECT_EQ(read_checkpoint(folder.path("a/previous.safetensors")).state.epoch, 3);
+  const auto best = read_checkpoint(folder.path("a/best.safetensors")).state;
   EXPECT_EQ(best.epoch, best.best.epoch);
   // From the previous one the last epoch comes out the same.
   whole_run(folder.path("b"), config);
-  write_file(folder.path("b/last.pt"), "not a checkpoint");
+  write_file(folder.path("b/last.safetensors"), "not a checkpoint");
   Session session(folder.path("b"), config);
-  EXPECT_THROW(session.trainer.resume(session.folder.last()), FileError);
-  session.trainer.resume(session.folder.previous());
+  Resumption run = open_run(session.folder);
+  EXPECT_NE(run.complaint.find("b/last.safetensors: "), std::string::npos) << run.complaint;
+  ASSERT_EQ(run.checkpoint->path, session.folder.previous());
+  session.trainer.resume(std::move(*run.checkpoint));
   EXPECT_EQ(session.trainer.run(), Trainer::Outcome::finished);
-  expect_same_run(folder.path("a"), folder.path("b"), config);
+  expect_same_run(folder.path("a"), folder.path("b"));
 }
 
 TEST(Trainer, OneProcessAFolder) {
@@ -219,7 +120,7 @@ TEST(Trainer, RefusesOtherData) {
   const RunFolder run(folder.path("a"));
   Trainer trainer(config, other, run, progress, stop);
   try {
-    trainer.resume(run.last());
+    trainer.resume(read_checkpoint(run.last()));
     FAIL();
   } catch (const std::invalid_argument& error) {
     EXPECT_NE(std::string(error.what()).find("expected"), std::string::npos) << error.what();
@@ -277,9 +178,8 @@ TEST(Pictures, ZcaTakesTheCorrelationsAndBnLeavesThem) {
     Session session(path, config);
     session.trainer.begin();
     session.trainer.run();
-    DigitNet net(ImageShape{28, 28, 1}, config.net);
-    load_checkpoint(path + "/best.pt", net, nullptr);
-    const auto pictures = net_pictures(net, small_data(), config, 1);
+    Checkpoint best = read_checkpoint(path + "/best.safetensors");
+    const auto pictures = net_pictures(best.net, small_data(), config, 1);
     for (const auto& block : pictures.at("layers")) {
       const auto n = block.at("channels").get<int64_t>();
       const double before = mean_correlation(block.at("before"), n);

@@ -15,7 +15,7 @@
 #include "io/file.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
-#include "train/trainer.h"
+#include "train/run_folder.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -51,32 +51,26 @@ std::string confusion_table(const Evaluation& result) {
 
 int evaluate_checkpoint(const Arguments& a) {
   const bool folder = std::filesystem::is_directory(a.checkpoint);
-  const std::string path = folder ? join_path(a.checkpoint, "best.pt") : a.checkpoint;
-  const CheckpointHeader header = read_checkpoint_header(path);
-  TrainConfig config = config_from_json(header.config, path);
-  check_config(config);
+  const std::string path = folder ? best_checkpoint(a.checkpoint) : a.checkpoint;
+  Checkpoint checkpoint = read_checkpoint(path);
+  const TrainConfig& config = checkpoint.config;
   const std::string name = a.data.empty() ? config.data : a.data;
   const DataSet data = load_data(name, data_directory(a.data_dir), config.subset);
-  const auto& found = header.config.at("found");
-  const auto& shape = found.at("image");
+  const ImageShape& shape = checkpoint.image;
   const ImageSet& test = data.test;
-  if (shape != nlohmann::json{test.height, test.width, test.channels})
-    throw std::invalid_argument(
-        fmt::format("{}: images of {}: expected {} (rows, columns, channels) as the net was "
-                    "trained on, found [{},{},{}]",
-                    path, name, shape.dump(), test.height, test.width, test.channels));
-  // The net's own scale: another set's would be another input.
-  InputScale scale;
-  found.at("mean").get_to(scale.mean);
-  found.at("deviation").get_to(scale.deviation);
+  if (shape.height != test.height || shape.width != test.width || shape.channels != test.channels)
+    throw std::invalid_argument(fmt::format(
+        "{}: images of {}: expected [{},{},{}] (rows, columns, channels) as the net was "
+        "trained on, found [{},{},{}]",
+        path, name, shape.height, shape.width, shape.channels, test.height, test.width,
+        test.channels));
 
   torch::set_num_threads(a.threads);
-  DigitNet net(test.shape(), config.net);
-  load_checkpoint(path, net, nullptr);
-  const auto result = evaluate(net, test, scale, interrupted());
+  // The net's own scale: another set's would be another input.
+  const auto result = evaluate(checkpoint.net, test, checkpoint.scale, interrupted());
   if (!result) return 130;
-  fmt::print("{}: {} on {}, {} epoch{}\n", path, layers_text(config), name, header.state.epoch,
-             header.state.epoch == 1 ? "" : "s");
+  fmt::print("{}: {} on {}, {} epoch{}\n", path, layers_text(config), name, checkpoint.state.epoch,
+             checkpoint.state.epoch == 1 ? "" : "s");
   fmt::print("test error {:.2f} % ({} of {}), loss {:.5f}\n\n", result->error_percent(),
              result->wrong, result->images, result->loss);
   fmt::print("Answers, for each label:\n{}\n", confusion_table(*result));

@@ -23,7 +23,7 @@ namespace {
 
 struct Arguments {
   std::string data, config, out, resume, data_dir;
-  std::vector<std::string> layers;
+  std::vector<std::string> layers, settings;
   std::optional<int64_t> epochs, subset, batch;
   std::optional<uint64_t> seed;
   std::optional<double> learning_rate, momentum;
@@ -32,20 +32,26 @@ struct Arguments {
   bool quiet = false;
 };
 
-void use_threads(TrainConfig& config) {
-  if (config.threads == 0)
-    config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+std::vector<Setting> settings_of(const Arguments& a) {
+  std::vector<Setting> out;
+  for (const std::string& text : a.settings) out.push_back(parse_setting(text));
+  return out;
 }
 
 TrainConfig config_of(const Arguments& a) {
   const std::string layer = a.layers.empty() ? "BN" : a.layers.front();
   TrainConfig config;
-  if (a.config.empty()) {
+  const std::vector<Setting> settings = settings_of(a);
+  if (a.config.empty() && settings.empty()) {
     config = paper_config(a.data.empty() ? "mnist" : a.data, layer);
   } else {
-    nlohmann::json json = parse_json(read_text(a.config), a.config);
-    if (!a.data.empty() && json.is_object()) json["data"] = a.data;
-    config = config_from_json(json, a.config);
+    nlohmann::json json = nlohmann::json::object();
+    if (!a.config.empty()) json = parse_json(read_text(a.config), a.config);
+    if (json.is_object()) {
+      for (const Setting& setting : settings) apply_setting(setting, json);
+      if (!a.data.empty()) json["data"] = a.data;
+    }
+    config = config_from_json(json, a.config.empty() ? "--set" : a.config);
   }
   if (a.layers.size() > 1 && a.layers.size() != config.net.blocks.size())
     throw std::invalid_argument(
@@ -69,7 +75,7 @@ TrainConfig config_of(const Arguments& a) {
   set(a.augment_threads, config.augment_threads);
   config.schedule.final_momentum =
       std::min(config.schedule.final_momentum, config.schedule.momentum);
-  use_threads(config);
+  use_all_threads(config);
   check_config(config);
   return config;
 }
@@ -114,6 +120,9 @@ int begin(const Arguments& a) {
         "{} holds a run already: go on with --resume {}, or give another --out", path, path));
   const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
   const RunFolder folder(path);
+  if (folder.has_run())
+    throw std::invalid_argument(fmt::format(
+        "{} holds checkpoints of a run, but not its config.json: give another --out", path));
   Progress progress(Progress::style_for_terminal(a.quiet));
   announce(config, data, folder, progress);
   Trainer trainer(config, data, folder, progress, interrupted());
@@ -122,32 +131,27 @@ int begin(const Arguments& a) {
 }
 
 int resume(const Arguments& a) {
+  std::vector<Setting> changes = settings_of(a);
+  for (const Setting& change : changes) require_changeable(change);
+  if (a.epochs) changes.push_back({"epochs", *a.epochs});
+  if (a.threads) changes.push_back({"threads", *a.threads});
   if (!file_exists(join_path(a.resume, "config.json")))
     throw FileError(join_path(a.resume, "config.json"), "file", "the config of a run", "none");
   const RunFolder folder(a.resume);
-  std::string complaint;
-  const std::string checkpoint = usable_checkpoint(folder, complaint);
-  if (!complaint.empty())
-    fmt::print(stderr, "orthobatch: {}\northobatch: going on from {} instead\n", complaint,
-               checkpoint);
-  const nlohmann::json json = checkpoint.empty()
-                                  ? parse_json(read_text(folder.config()), folder.config())
-                                  : read_checkpoint_header(checkpoint).config;
-  TrainConfig config = config_from_json(json, checkpoint.empty() ? folder.config() : checkpoint);
-  if (a.epochs) config.epochs = *a.epochs;
-  if (a.threads) config.threads = *a.threads;
-  use_threads(config);
-  check_config(config);
-  const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
+  Resumption run = open_run(folder, changes);
+  if (!run.complaint.empty())
+    fmt::print(stderr, "orthobatch: {}\northobatch: going on from {} instead\n", run.complaint,
+               run.checkpoint->path);
+  const DataSet data = load_data(run.config.data, data_directory(a.data_dir), run.config.subset);
   Progress progress(Progress::style_for_terminal(a.quiet));
-  announce(config, data, folder, progress);
-  Trainer trainer(config, data, folder, progress, interrupted());
-  if (checkpoint.empty()) {
-    trainer.begin();
-  } else {
-    trainer.resume(checkpoint);
+  announce(run.config, data, folder, progress);
+  Trainer trainer(run.config, data, folder, progress, interrupted());
+  if (run.checkpoint) {
+    trainer.resume(std::move(*run.checkpoint), run.changed);
     progress.line(fmt::format("going on after epoch {}, step {}", trainer.state().epoch,
                               trainer.state().step));
+  } else {
+    trainer.begin();
   }
   return finish(trainer, folder, progress);
 }
@@ -187,11 +191,19 @@ void add_train(CLI::App& app, Run& run) {
                                    "Making batches in the background (default 1)");
   verb->add_option("--data-dir", a->data_dir,
                    "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  verb->add_option(
+          "--set", a->settings,
+          "KEY=VALUE: a setting as in config.json, schedule.learning_rate=0.1; may be given "
+          "again. Options of their own win over it. With --resume: schedule.*, augment.*, "
+          "refresh_images, checkpoint_minutes")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
   verb->add_flag("--quiet", a->quiet, "Say nothing but errors");
   verb->add_option("--resume", a->resume,
                    "Go on with the run in this folder, with its own settings; only --epochs, "
-                   "--threads, --data-dir and --quiet may come with it (with other threads the "
-                   "rest is not bit for bit the same)");
+                   "--threads, --set, --data-dir and --quiet may come with it (with other threads "
+                   "the rest is not bit for bit the same)");
   const std::vector<CLI::Option*> of_a_new_run = {data, layer,  config, head, padding,  out,
                                                   seed, subset, batch,  rate, momentum, workers};
   verb->callback([&run, a, of_a_new_run] {

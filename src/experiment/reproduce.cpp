@@ -122,15 +122,16 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
   std::filesystem::remove(failure, ignored);
   try {
     const DataSet& data = data_for(config);
-    std::string complaint;
-    const std::string checkpoint = usable_checkpoint(folder, complaint);
-    if (!complaint.empty())
-      progress_.line(fmt::format("{}; going on from {} instead", complaint, checkpoint));
+    Resumption run;
+    if (folder.has_run()) run = open_run(folder);
+    if (!run.complaint.empty())
+      progress_.line(
+          fmt::format("{}; going on from {} instead", run.complaint, run.checkpoint->path));
     Trainer trainer(config, data, folder, progress_, stop_);
-    if (checkpoint.empty())
-      trainer.begin();
+    if (run.checkpoint)
+      trainer.resume(std::move(*run.checkpoint), run.changed);
     else
-      trainer.resume(checkpoint);
+      trainer.begin();
     return trainer.run() == Trainer::Outcome::finished;
   } catch (const Diverged&) {
     throw;  // its line in metrics.jsonl says all
@@ -146,14 +147,15 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
 
 /// Of the first seed alone: a page shows one net of a row.
 void Reproduction::draw(const Job& job) {
-  const std::string best = join_path(job.path, best_name);
+  const std::string best = best_checkpoint(job.path);
   if (job.seed != job.row->seeds.front() || !file_exists(best)) return;
   const TrainConfig config = config_of(job);
   const DataSet& data = data_for(config);
-  const CheckpointHeader header = read_checkpoint_header(best);
-  DigitNet net(data.train.shape(), config.net);
-  load_checkpoint(best, net, nullptr);
-  const ordered_json pictures = net_pictures(net, data, config, header.state.epoch);
+  Checkpoint checkpoint = read_checkpoint(best);
+  for (const Difference& d :
+       differences(deciding_settings(config), deciding_settings(checkpoint.config)))
+    throw FileError(best, d.key, d.expected.dump(), d.found.dump() + ": it is of another run");
+  const ordered_json pictures = net_pictures(checkpoint.net, data, config, checkpoint.state.epoch);
   write_file(join_path(job.path, pictures_name), pictures.dump() + "\n");
 }
 

@@ -11,6 +11,7 @@
 #include "data/catalogue.h"
 #include "run/experiment.h"
 #include "train/progress.h"
+#include "run/settings.h"
 
 namespace orthobatch {
 

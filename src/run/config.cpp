@@ -151,7 +151,7 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
       config.net.blocks.push_back(block_from_json(
           (*blocks)[i], fmt::format("{}: blocks[{}]", name, i), BlockConfig{3, 1, 0, layer}));
   }
-  for (const char* key : {"version", "found"}) fields.ignore(key);
+  for (const char* key : {"version", "found", "changed"}) fields.ignore(key);
   fields.refuse_others();
   if (is_from_0_1(object))
     for (BlockConfig& block : config.net.blocks) block.layer = as_in_0_1(block.layer);
@@ -183,10 +183,15 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
   return out;
 }
 
+bool decides_numbers(const std::string& key) {
+  return key != "epochs" && key != "threads" && key != "augment_threads" &&
+         key != "checkpoint_minutes";
+}
+
 nlohmann::ordered_json deciding_settings(const TrainConfig& config) {
-  nlohmann::ordered_json out = to_json(config);
-  for (const char* key : {"epochs", "threads", "augment_threads", "checkpoint_minutes"})
-    out.erase(key);
+  nlohmann::ordered_json out;
+  for (const auto& [key, value] : to_json(config).items())
+    if (decides_numbers(key)) out[key] = value;
   return out;
 }
 

@@ -64,6 +64,9 @@ TrainConfig config_from_json(const nlohmann::json& json, const std::string& name
 /// All of it; config_from_json gives it back.
 nlohmann::ordered_json to_json(const TrainConfig& config);
 
+/// Whether a run's numbers hang on a setting: not on how long it goes on, nor with how many hands.
+bool decides_numbers(const std::string& key);
+
 /// What decides a run's numbers; not how long it goes on, nor with how many hands.
 nlohmann::ordered_json deciding_settings(const TrainConfig& config);
 

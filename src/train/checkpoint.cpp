@@ -1,202 +1,264 @@
 #include "train/checkpoint.h"
 
-#include <torch/serialize.h>
+#include <fmt/core.h>
+#include <torch/utils.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <sstream>
+#include <stdexcept>
+#include <type_traits>
 
-#include "io/checksum.h"
-#include "io/file.h"
+#include "core/registry.h"
+#include "io/safetensors.h"
+#include "orthobatch/spec.h"
+#include "io/archive_0_1.h"
+#include "io/json_fields.h"
 
 namespace orthobatch {
 namespace {
 
-using nlohmann::ordered_json;
+using nlohmann::json;
 
-constexpr const char* format_key = "format";
-constexpr const char* format_name = "orthobatch checkpoint 1";
-constexpr uint64_t largest_checkpoint = uint64_t{1} << 32;
-
-ordered_json settings_json(const StepSettings& s) {
-  return {{"learning_rate", s.learning_rate},
-          {"momentum", s.momentum},
-          {"alpha", s.alpha},
-          {"batch", s.batch}};
-}
-
-ordered_json state_json(const TrainState& s) {
-  ordered_json lowest = nullptr;
-  if (s.schedule.lowest_loss) lowest = *s.schedule.lowest_loss;
-  return {{"epoch", s.epoch},
-          {"step", s.step},
-          {"images", s.images},
-          {"wrong", s.wrong},
-          {"loss_sum", s.loss_sum},
-          {"seconds", s.seconds},
-          {"waited", s.waited},
-          {"layers", s.layers},
-          {"exchanges", s.exchanges},
-          {"curve",
-           {{"every", s.curve.every},
-            {"loss", s.curve.loss},
-            {"sum", s.curve.sum},
-            {"steps", s.curve.steps}}},
-          {"schedule",
-           {{"now", settings_json(s.schedule.now)},
-            {"lowest_loss", lowest},
-            {"slow_count", s.schedule.slow_count}}},
-          {"best",
-           {{"epoch", s.best.epoch},
-            {"test_error_percent", s.best.test_error_percent},
-            {"test_loss", s.best.test_loss}}},
-          {"history", s.history}};
-}
-
-TrainState state_from_json(const ordered_json& j) {
-  TrainState s;
-  j.at("epoch").get_to(s.epoch);
-  j.at("step").get_to(s.step);
-  j.at("images").get_to(s.images);
-  j.at("wrong").get_to(s.wrong);
-  j.at("loss_sum").get_to(s.loss_sum);
-  j.at("seconds").get_to(s.seconds);
-  j.at("waited").get_to(s.waited);
-  s.layers = j.at("layers");
-  if (j.contains("curve")) {  // since 0.2
-    j.at("exchanges").get_to(s.exchanges);
-    const ordered_json& curve = j.at("curve");
-    s.curve = {curve.at("every"), curve.at("loss"), curve.at("sum"), curve.at("steps")};
-  }
-  const ordered_json& schedule = j.at("schedule");
-  const ordered_json& now = schedule.at("now");
-  s.schedule.now = {now.at("learning_rate"), now.at("momentum"), now.at("alpha"), now.at("batch")};
-  if (!schedule.at("lowest_loss").is_null()) s.schedule.lowest_loss = schedule.at("lowest_loss");
-  schedule.at("slow_count").get_to(s.schedule.slow_count);
-  const ordered_json& best = j.at("best");
-  s.best = {best.at("epoch"), best.at("test_error_percent"), best.at("test_loss")};
-  s.history = j.at("history");
-  return s;
-}
-
-// libtorch may crash on a damaged archive, so a sum of the whole file is verified before it sees
-// one. The sum is the archive's comment, as zip files have one: they end with its length, 0 in what
-// libtorch writes, and the comment itself. Any reader of the archive passes over it.
-constexpr const char* seal_head = "orthobatch md5 ";
-constexpr size_t md5_digits = 32;
-
-std::string seal_of(const void* archive, size_t size) { return seal_head + md5_hex(archive, size); }
-
-void seal(std::string& archive) {
-  const std::string comment = seal_of(archive.data(), archive.size());
-  archive[archive.size() - 2] = static_cast<char>(comment.size());
-  archive += comment;
-}
-
-/// The archive without its seal, which is verified.
-Bytes read_sealed(const std::string& path) {
-  Bytes bytes = read_file(path, largest_checkpoint);
-  const size_t length = std::strlen(seal_head) + md5_digits;
-  if (bytes.size() < length + 22)
-    throw FileError(path, "checkpoint", "a file that train wrote", "a damaged or foreign one");
-  const std::string found(bytes.end() - static_cast<std::ptrdiff_t>(length), bytes.end());
-  bytes.resize(bytes.size() - length);
-  if (found.rfind(seal_head, 0) != 0)
-    throw FileError(path, "checkpoint", "the sum train ends it with",
-                    "none: it is damaged (cut off?) or of another program");
-  bytes[bytes.size() - 2] = 0;
-  if (const std::string expected = seal_of(bytes.data(), bytes.size()); found != expected)
-    throw FileError(path, "checkpoint: MD5", found.substr(std::strlen(seal_head)),
-                    expected.substr(std::strlen(seal_head)) + ": it is damaged");
-  return bytes;
-}
+constexpr const char* format_name = "orthobatch checkpoint 2";
+constexpr const char* format_name_0_1 = "orthobatch checkpoint 1";
+constexpr const char* checksum_key = "checksum";
+constexpr const char *net_prefix = "net.", *momentum_prefix = "optimizer.";
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-torch::serialize::InputArchive open_archive(const std::string& path, const Bytes& bytes) {
-  torch::serialize::InputArchive archive;
-  c10::IValue format;
-  try {
-    archive.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    archive.read(format_key, format);
-  } catch (const std::exception&) {
-    throw FileError(path, "checkpoint", format_name, "an archive of another program");
+// ----------------------------------------------------------------------------- tensors
+
+const char* dtype_of(const torch::Tensor& t) {
+  switch (t.scalar_type()) {
+    case torch::kFloat:
+      return "F32";
+    case torch::kDouble:
+      return "F64";
+    case torch::kLong:
+      return "I64";
+    default:
+      throw std::logic_error("checkpoint: a tensor of another type");
   }
-  if (!format.isString() || format.toStringRef() != format_name)
-    throw FileError(path, "checkpoint format", format_name,
-                    format.isString() ? format.toStringRef() : "something else");
-  return archive;
 }
 
-std::string read_text(torch::serialize::InputArchive& archive, const char* key) {
-  c10::IValue value;
-  archive.read(key, value);
-  return value.toStringRef();
+std::string type_text(const std::string& dtype, const std::vector<int64_t>& shape) {
+  return dtype + " " + json(shape).dump();
 }
 
-std::vector<std::vector<int64_t>> shapes_of(DigitNet& net) {
-  std::vector<std::vector<int64_t>> out;
-  for (const torch::Tensor& t : net->parameters()) out.push_back(t.sizes().vec());
-  for (const torch::Tensor& t : net->buffers()) out.push_back(t.sizes().vec());
-  return out;
+void put(Safetensors& file, const std::string& name, const torch::Tensor& tensor) {
+  const torch::Tensor t = tensor.detach().cpu().contiguous();
+  file.add(name, dtype_of(t), t.sizes().vec(), t.data_ptr(),
+           static_cast<size_t>(t.numel()) * t.element_size());
+}
+
+/// SGD's state is by key: the tensor's address, which LibTorch 1.13 has as a text.
+template <typename States>
+typename States::key_type state_key(const States&, const torch::Tensor& parameter) {
+  void* address = parameter.unsafeGetTensorImpl();
+  if constexpr (std::is_same_v<typename States::key_type, std::string>) {
+    std::ostringstream text;
+    text << address;
+    return text.str();
+  } else {
+    return address;
+  }
+}
+
+/// Takes the tensors of a file one by one: each must be there once and fit, none may be left.
+class TensorReader {
+ public:
+  TensorReader(const Safetensors& file, const std::string& path) : file_(file), path_(path) {
+    for (const StoredTensor& tensor : file.tensors) left_[tensor.name] = &tensor;
+  }
+
+  bool has(const std::string& name) const { return left_.count(name) > 0; }
+
+  /// One with the type and shape of `like`, and finite: a net with other numbers is of no use.
+  torch::Tensor take(const std::string& name, const torch::Tensor& like) {
+    const std::string field = "tensor " + name,
+                      expected = type_text(dtype_of(like), like.sizes().vec());
+    const auto it = left_.find(name);
+    if (it == left_.end()) throw FileError(path_, field, expected, "none");
+    const StoredTensor& stored = *it->second;
+    if (const std::string found = type_text(stored.dtype, stored.shape); found != expected)
+      throw FileError(path_, field, expected, found);
+    left_.erase(it);
+    const torch::Tensor out = torch::empty(like.sizes(), like.scalar_type());
+    if (stored.size > 0)
+      std::memcpy(out.data_ptr(), file_.bytes.data() + stored.offset, stored.size);
+    if (out.is_floating_point() ? !out.isfinite().all().item<bool>() : out.lt(0).any().item<bool>())
+      throw FileError(path_, field, out.is_floating_point() ? "finite numbers" : "counts",
+                      out.is_floating_point() ? "NaN or infinite ones" : "negative ones");
+    return out;
+  }
+
+  void refuse_others() const {
+    if (!left_.empty())
+      throw FileError(path_, "tensors", "those of the net in its config",
+                      json(left_.begin()->first).dump() + " too");
+  }
+
+ private:
+  const Safetensors& file_;
+  const std::string& path_;
+  std::map<std::string, const StoredTensor*> left_;
+};
+
+/// Bytes of the largest tensors of a net, without building it: a config in a small file may ask for
+/// more than the machine has.
+double least_size(const ImageShape& image, const NetConfig& config) {
+  double size = 0, in = static_cast<double>(image.channels);
+  for (const BlockConfig& block : config.blocks) {
+    const auto fov = static_cast<double>(block.fov), channels = static_cast<double>(block.channels);
+    const LayerSpec spec = parse(block.layer);
+    size += 4 * channels * in * fov * fov;
+    if (!core::find_method(spec.method()).per_channel) size += 8 * channels * channels;
+    if (spec.has_rotation()) size += 2 * channels * (channels - 1);
+    in = channels;
+  }
+  const auto [height, width] = map_sizes(config, image.height, image.width).back();
+  const auto places = static_cast<double>(height * width);
+  return size + 4 * digit_classes * (config.head == Head::flat ? in * places : in);
+}
+
+void take_tensors(const Safetensors& file, Checkpoint& out) {
+  const double least = least_size(out.image, out.config.net);
+  if (static_cast<double>(file.bytes.size()) < least)
+    throw FileError(out.path, "size",
+                    fmt::format("at least {:.0f} bytes for the net in its config", least),
+                    std::to_string(file.bytes.size()));
+  out.net = DigitNet(out.image, out.config.net);
+  const torch::NoGradGuard no_grad;
+  TensorReader tensors(file, out.path);
+  for (const auto& item : out.net->named_buffers())
+    item.value().copy_(tensors.take(net_prefix + item.key(), item.value()));
+  const auto parameters = out.net->named_parameters();
+  for (const auto& item : parameters)
+    item.value().copy_(tensors.take(net_prefix + item.key(), item.value()));
+  const auto momentum_name = [&](size_t i) {
+    return momentum_prefix + (out.of_0_1 ? std::to_string(i) : parameters[i].key());
+  };
+  const bool any = tensors.has(momentum_name(0));
+  for (size_t i = 0; any && i < parameters.size(); ++i)
+    out.momenta.push_back(tensors.take(momentum_name(i), parameters[i].value()));
+  tensors.refuse_others();
+}
+
+// -------------------------------------------------------------------------------- texts
+
+void take_found(const json& config, Checkpoint& out) {
+  const auto fail = [](const std::string& key, const std::string& expected) {
+    throw std::invalid_argument(fmt::format("config: found: {}: expected {}", key, expected));
+  };
+  JsonFields fields(config, "config");
+  const json* found = fields.object("found");
+  if (!found) fail("itself", "an object");
+  out.found = *found;
+  JsonFields inner(*found, "config: found");
+  const json *image = inner.array("image"), *mean = inner.array("mean"),
+             *deviation = inner.array("deviation");
+  const auto side = [](const json& n) { return n.is_number_integer() && n >= 1 && n <= 4096; };
+  if (!image || image->size() != 3 || !std::all_of(image->begin(), image->end(), side))
+    fail("image", "rows, columns and channels");
+  out.image = {(*image)[0], (*image)[1], (*image)[2]};
+  for (const json* scale : {mean, deviation}) {
+    if (!scale || scale->size() != static_cast<size_t>(out.image.channels))
+      fail("mean and deviation", "a number for each channel");
+    for (const json& x : *scale)
+      if (!x.is_number() || !std::isfinite(x.get<double>()) ||
+          (scale == deviation && x.get<double>() <= 0))
+        fail("mean and deviation", "finite numbers, deviations above 0");
+  }
+  out.scale = {mean->get<std::vector<double>>(), deviation->get<std::vector<double>>()};
+}
+
+void take_texts(const Safetensors& file, Checkpoint& out) {
+  const auto text = [&](const char* key) {
+    const auto it = file.metadata.find(key);
+    if (it == file.metadata.end())
+      throw FileError(out.path, "checkpoint", std::string("its ") + key,
+                      "none: it is of another program");
+    return it->second;
+  };
+  const std::string expected = out.of_0_1 ? format_name_0_1 : format_name;
+  if (const std::string format = text("format"); format != expected)
+    throw FileError(out.path, "checkpoint format", expected, json(format).dump().substr(0, 80));
+  if (!out.of_0_1)
+    if (const std::string sum = content_checksum(file, checksum_key); text(checksum_key) != sum)
+      throw FileError(out.path, "checkpoint: checksum",
+                      json(text(checksum_key)).dump().substr(0, 80), sum + ": it is damaged");
+  const json config = parse_json(text("config"), "config");
+  out.config = config_from_json(config, "config");
+  check_config(out.config);
+  take_found(config, out);
+  int64_t images = 0;
+  JsonFields(out.found, "config: found").integer("train_images", images);
+  if (images < 1) throw std::invalid_argument("config: found: train_images: expected 1 or more");
+  out.state = parse_state(text("state"), out.config, images);
 }
 
 }  // namespace
 
-void LossCurve::add(double value, int64_t steps_in_epoch) {
-  constexpr int64_t points = 24;  // in an epoch, or so
-  if (every == 0) every = std::max<int64_t>(1, steps_in_epoch / points);
-  sum += value;
-  if (++steps < every) return;
-  loss.push_back(sum / static_cast<double>(steps));
-  sum = 0;
-  steps = 0;
-}
-
 void save_checkpoint(const std::string& path, const std::string& config, const TrainState& state,
-                     DigitNet& net, const torch::optim::SGD& optimizer) {
-  torch::serialize::OutputArchive archive, weights, momenta;
-  net->save(weights);
-  optimizer.save(momenta);
-  archive.write(format_key, c10::IValue(format_name));
-  archive.write("config", c10::IValue(config));
-  archive.write("state", c10::IValue(state_json(state).dump()));
-  archive.write("net", weights);
-  archive.write("optimizer", momenta);
-  std::string bytes;
-  archive.save_to([&](const void* data, size_t size) {
-    bytes.append(static_cast<const char*>(data), size);
-    return size;
-  });
-  seal(bytes);
-  write_file(path, bytes);
-}
-
-CheckpointHeader read_checkpoint_header(const std::string& path) {
-  const Bytes bytes = read_sealed(path);
-  torch::serialize::InputArchive archive = open_archive(path, bytes);
-  try {
-    return {nlohmann::json::parse(read_text(archive, "config")),
-            state_from_json(ordered_json::parse(read_text(archive, "state")))};
-  } catch (const std::exception& error) {
-    throw FileError(path, "checkpoint state", "the state of a run", first_line(error.what()));
+                     const DigitNet& net, const torch::optim::SGD& optimizer) {
+  Safetensors file;
+  file.metadata = {{"format", format_name}, {"config", config}, {"state", state_text(state)}};
+  const auto parameters = net->named_parameters();
+  for (const auto& item : parameters) put(file, net_prefix + item.key(), item.value());
+  for (const auto& item : net->named_buffers()) put(file, net_prefix + item.key(), item.value());
+  const auto& states = optimizer.state();
+  for (const auto& item : parameters) {
+    const auto it = states.find(state_key(states, item.value()));
+    if (it == states.end()) continue;
+    const auto& momentum = static_cast<const torch::optim::SGDParamState&>(*it->second);
+    put(file, momentum_prefix + item.key(), momentum.momentum_buffer());
   }
+  file.metadata[checksum_key] = content_checksum(file, checksum_key);
+  write_file(path, safetensors_text(file, path));
 }
 
-void load_checkpoint(const std::string& path, DigitNet& net, torch::optim::SGD* optimizer) {
-  const Bytes bytes = read_sealed(path);
-  torch::serialize::InputArchive archive = open_archive(path, bytes);
-  torch::optim::SGD scratch(net->parameters(), torch::optim::SGDOptions(0.1));
-  torch::optim::SGD& target = optimizer ? *optimizer : scratch;
+Checkpoint parse_checkpoint(Bytes bytes, const std::string& path) {
+  Checkpoint out;
+  out.path = path;
   try {
-    torch::serialize::InputArchive weights, momenta;
-    archive.read("net", weights);
-    archive.read("optimizer", momenta);
-    const auto shapes = shapes_of(net);
-    net->load(weights);  // takes tensors of any shape
-    if (shapes_of(net) != shapes) throw std::runtime_error("tensors of other shapes");
-    target.load(momenta);
+    Safetensors file;
+    if (is_archive(bytes)) {
+      out.of_0_1 = true;
+      unseal_archive_0_1(bytes, path);
+      file = parse_archive_0_1(bytes, path);
+    } else {
+      file = parse_safetensors(std::move(bytes), path);
+    }
+    take_texts(file, out);
+    take_tensors(file, out);
+  } catch (const FileError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;  // of this machine, not of the file
   } catch (const std::exception& error) {
-    throw FileError(path, "weights", "those of the net in its config", first_line(error.what()));
+    throw FileError(path, first_line(error.what()));
+  }
+  return out;
+}
+
+Checkpoint read_checkpoint(const std::string& path) {
+  return parse_checkpoint(read_file(path, largest_checkpoint), path);
+}
+
+void restore_momenta(const std::vector<torch::Tensor>& momenta, const DigitNet& net,
+                     torch::optim::SGD& optimizer) {
+  const std::vector<torch::Tensor> parameters = net->parameters();
+  auto& states = optimizer.state();
+  for (size_t i = 0; i < momenta.size(); ++i) {
+    auto state = std::make_unique<torch::optim::SGDParamState>();
+    // In the layout of its parameter, as the optimizer itself makes it.
+    state->momentum_buffer(torch::empty_like(parameters[i]).copy_(momenta[i]).detach());
+    states[state_key(states, parameters[i])] = std::move(state);
   }
 }
 

@@ -1,65 +1,48 @@
 #pragma once
-// Everything a run needs to go on exactly where it was, in one file.
+// Everything a run needs to go on exactly where it was, in one file: safetensors, which cannot run
+// anything; archives of 0.1 are read too.
 
 #include <torch/optim/sgd.h>
 
 #include <nlohmann/json.hpp>
 
-#include <optional>
 #include <string>
+#include <vector>
 
-#include "run/schedule.h"
+#include "data/images.h"
+#include "io/file.h"
 #include "train/net.h"
+#include "train/train_state.h"
 
 namespace orthobatch {
 
-/// The best epoch so far: least test error, then least test loss.
-struct BestEpoch {
-  int64_t epoch = 0;  ///< 0: none yet
-  double test_error_percent = 0, test_loss = 0;
-};
-
-/// The training loss inside an epoch: the mean over each `every` steps.
-struct LossCurve {
-  int64_t every = 0;  ///< 0: not begun
-  std::vector<double> loss;
-  double sum = 0;  ///< of the steps since the last one
-  int64_t steps = 0;
-
-  void add(double value, int64_t steps_in_epoch);
-};
-
-/// Where a run stands.
-struct TrainState {
-  int64_t epoch = 0;  ///< epochs finished
-  // Of the epoch under way:
-  int64_t step = 0, images = 0, wrong = 0;
-  double loss_sum = 0;
-  double seconds = 0, waited = 0;
-  nlohmann::ordered_json layers;   ///< summary after its last step; null before
-  std::vector<int64_t> exchanges;  ///< of pivots, by layer, in all its steps so far
-  LossCurve curve;
-
-  Schedule::State schedule;
-  BestEpoch best;
-  nlohmann::ordered_json history = nlohmann::ordered_json::array();  ///< the lines of metrics.jsonl
-};
-
-/// What a checkpoint says of itself, before a net is built for it.
-struct CheckpointHeader {
-  nlohmann::json config;  ///< as in config.json
+/// A checkpoint as read: all of it is checked, and fits together.
+struct Checkpoint {
+  std::string path;
+  bool of_0_1 = false;   ///< an archive, which the next save replaces
+  TrainConfig config;    ///< checked
+  nlohmann::json found;  ///< what config.json records of the data
+  ImageShape image;      ///< of that data …
+  InputScale scale;      ///< … and the scale of the net's input
   TrainState state;
+  DigitNet net{nullptr};               ///< with its weights and statistics
+  std::vector<torch::Tensor> momenta;  ///< of each of its parameters; none before the first step
 };
 
 /// Writes net, optimizer and state at once or not at all. `config` is the text of config.json.
 void save_checkpoint(const std::string& path, const std::string& config, const TrainState& state,
-                     DigitNet& net, const torch::optim::SGD& optimizer);
+                     const DigitNet& net, const torch::optim::SGD& optimizer);
 
-/// Throws FileError for a file that is damaged or is no checkpoint of ours.
-CheckpointHeader read_checkpoint_header(const std::string& path);
+constexpr uint64_t largest_checkpoint = uint64_t{1} << 32;
 
-/// Loads weights and statistics into a net of the same shape, and the optimizer where given;
-/// throws FileError where they do not fit or are damaged.
-void load_checkpoint(const std::string& path, DigitNet& net, torch::optim::SGD* optimizer);
+/// Reads a file of either kind from its bytes. Throws FileError where it is damaged, of another
+/// program, or holds anything that a run of its config does not: a tensor too many or too few, one
+/// of another type or shape, a number that is not finite, a state that no training reaches.
+Checkpoint parse_checkpoint(Bytes bytes, const std::string& path);
+Checkpoint read_checkpoint(const std::string& path);
+
+/// Gives a new optimizer of the checkpoint's net the momenta it had.
+void restore_momenta(const std::vector<torch::Tensor>& momenta, const DigitNet& net,
+                     torch::optim::SGD& optimizer);
 
 }  // namespace orthobatch

@@ -1,14 +1,32 @@
 #pragma once
+// Going on with a run: its files are read once, and must belong together.
 
+#include <nlohmann/json.hpp>
+
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "train/checkpoint.h"
 #include "train/run_folder.h"
+#include "run/settings.h"
 
 namespace orthobatch {
 
-/// The newest checkpoint of a run that can be read; empty when the run has none. `complaint` gets
-/// what is wrong with a newer one that was passed over. Throws FileError when there are
-/// checkpoints and none can be read.
-std::string usable_checkpoint(const RunFolder& folder, std::string& complaint);
+/// Where a run goes on.
+struct Resumption {
+  TrainConfig config;                    ///< config.json's, with the changes asked for
+  std::optional<Checkpoint> checkpoint;  ///< none: the run has not begun
+  std::string complaint;  ///< what is wrong with a newer checkpoint that was passed over
+  /// Config.json's "changed": for each change of a setting that decides the numbers, the epoch and
+  /// step it was made after, and under "from" what it was.
+  nlohmann::ordered_json changed = nlohmann::ordered_json::array();
+};
+
+/// Reads config.json, the newest checkpoint that is whole, and metrics.jsonl. Throws FileError
+/// where they are not of one run, naming what differs; where a checkpoint is there and cannot be
+/// read, as opposed to one that is damaged; and where none is whole. Throws std::invalid_argument
+/// for `changes` that are out of range or that the run is past. Nothing is written.
+Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes = {});
 
 }  // namespace orthobatch

@@ -9,15 +9,10 @@
 #include <filesystem>
 
 namespace orthobatch {
-namespace {
-
-constexpr const char* next_name = "next.pt";
-
-}  // namespace
 
 RunFolder::RunFolder(const std::string& path) : path_(path) {
   make_directories(path);
-  const std::string name = in(".lock");
+  const std::string name = in(lock_name);
   lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_ < 0) throw FileError(name, std::string("cannot write: ") + std::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
@@ -32,7 +27,7 @@ void RunFolder::remove_leftovers() const {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name == next_name || name.find(temporary_mark) != std::string::npos)
+    if (name == next_name || name == old_next_name || name.find(temporary_mark) != std::string::npos)
       std::filesystem::remove(entry.path(), ignored);
   }
 }
@@ -41,23 +36,53 @@ RunFolder::~RunFolder() { ::close(lock_); }
 
 std::string RunFolder::in(const char* name) const { return join_path(path_, name); }
 
-void RunFolder::save_last(const std::string& config, const TrainState& state, DigitNet& net,
+std::vector<std::string> RunFolder::checkpoints() const {
+  std::vector<std::string> out;
+  for (const std::string& path : {last(), previous(), in(old_last_name), in(old_previous_name)})
+    if (name_taken(path)) out.push_back(path);
+  return out;
+}
+
+void RunFolder::save_last(const std::string& config, const TrainState& state, const DigitNet& net,
                           const torch::optim::SGD& optimizer) const {
   const std::string fresh = in(next_name);
   save_checkpoint(fresh, config, state, net, optimizer);
-  // A second name for the old one first, so that last.pt is there at every moment. Without hard
-  // links there is no previous.pt, and nothing else is lost.
+  // A second name for the old one first, so that `last` is there at every moment. Without hard
+  // links there is no `previous`, and nothing else is lost.
   ::unlink(previous().c_str());
-  [[maybe_unused]] const int linked = ::link(last().c_str(), previous().c_str());
+  const bool linked = ::link(last().c_str(), previous().c_str()) == 0;
   if (::rename(fresh.c_str(), last().c_str()) != 0)
     throw FileError(last(), std::string("cannot rename: ") + std::strerror(errno));
   sync_directory(path_);
+  if (linked)
+    for (const char* name : {old_last_name, old_previous_name}) ::unlink(in(name).c_str());
+}
+
+void RunFolder::save_best(const std::string& config, const TrainState& state, const DigitNet& net,
+                          const torch::optim::SGD& optimizer) const {
+  save_checkpoint(best(), config, state, net, optimizer);
+  ::unlink(in(old_best_name).c_str());
 }
 
 void RunFolder::write_metrics(const TrainState& state) const {
+  write_file(metrics(), metrics_text(state));
+}
+
+std::string metrics_text(const TrainState& state) {
   std::string lines;
   for (const auto& record : state.history) lines += record.dump() + "\n";
-  write_file(metrics(), lines);
+  return lines;
+}
+
+std::string best_checkpoint(const std::string& folder) {
+  const std::string path = join_path(folder, best_name), old = join_path(folder, old_best_name);
+  return !name_taken(path) && name_taken(old) ? old : path;
+}
+
+bool name_taken(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::symlink_status(path, ignored).type() !=
+         std::filesystem::file_type::not_found;
 }
 
 }  // namespace orthobatch

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "io/file.h"
 #include "run/config.h"
+#include "run/names.h"
 #include "train/checkpoint.h"
 
 namespace orthobatch {
@@ -13,8 +15,11 @@ struct RunInUse : FileError {
       : FileError(path, "another process is training in this folder") {}
 };
 
-/// The folder of a run: config.json, metrics.jsonl, last.pt, previous.pt, best.pt, event files. One
-/// process at a time.
+/// Whether a name is taken, be it by a folder, a device or a link that leads nowhere.
+bool name_taken(const std::string& path);
+
+/// The folder of a run: config.json, metrics.jsonl, the checkpoints last, previous and best, event
+/// files. One process at a time.
 class RunFolder {
  public:
   /// Creates the folder, or opens it; throws RunInUse while another process has it.
@@ -24,15 +29,22 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  std::string config() const { return in("config.json"); }
-  std::string metrics() const { return in("metrics.jsonl"); }
-  std::string last() const { return in("last.pt"); }
-  std::string previous() const { return in("previous.pt"); }
-  std::string best() const { return in("best.pt"); }
+  std::string config() const { return in(config_name); }
+  std::string metrics() const { return in(metrics_name); }
+  std::string last() const { return in(last_name); }
+  std::string previous() const { return in(previous_name); }
+  std::string best() const { return in(best_name); }
+  /// What a run may go on from and is there, newest first; an archive of 0.1 last.
+  std::vector<std::string> checkpoints() const;
 
-  /// Writes last.pt; the one before stays as previous.pt.
-  void save_last(const std::string& config, const TrainState& state, DigitNet& net,
+  /// Writes `last`; the one before stays as `previous`. Archives of 0.1 go when both are there.
+  void save_last(const std::string& config, const TrainState& state, const DigitNet& net,
                  const torch::optim::SGD& optimizer) const;
+  /// Writes `best`, in place of an archive of 0.1 too.
+  void save_best(const std::string& config, const TrainState& state, const DigitNet& net,
+                 const torch::optim::SGD& optimizer) const;
+  /// Whether a run was begun in it.
+  bool has_run() const { return name_taken(config()) || !checkpoints().empty(); }
   /// metrics.jsonl, as the state has it.
   void write_metrics(const TrainState& state) const;
 
@@ -43,5 +55,11 @@ class RunFolder {
   std::string path_;
   int lock_ = -1;
 };
+
+/// The best epoch's checkpoint in the folder of a run: one of 0.1 where there is no other.
+std::string best_checkpoint(const std::string& folder);
+
+/// The lines of metrics.jsonl.
+std::string metrics_text(const TrainState& state);
 
 }  // namespace orthobatch

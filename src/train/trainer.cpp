@@ -23,18 +23,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-torch::optim::SGDOptions sgd_options(const ScheduleRules& rules) {
-  return torch::optim::SGDOptions(rules.learning_rate)
-      .momentum(rules.momentum)
-      .weight_decay(rules.weight_decay);
-}
-
-/// The seed fixes the weights a run starts from: set before the net is built.
-TrainConfig seeded(const TrainConfig& config) {
-  torch::manual_seed(config.seed);
-  return config;
-}
-
 constexpr int64_t refresh_batch = 500;
 constexpr double largest_weight = 1e6;  // of a net that still trains
 
@@ -64,13 +52,11 @@ void require_same_data(const nlohmann::json& described, const DataSet& data,
 
 Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder& folder,
                  Progress& progress, const std::atomic<bool>& stop)
-    : config_(seeded(config)),
+    : config_(config),
       data_(data),
       folder_(folder),
       progress_(progress),
       stop_(stop),
-      net_(data.train.shape(), config.net),
-      optimizer_(net_->parameters(), sgd_options(config.schedule)),
       schedule_(config.schedule),
       loader_(data.train, data.scale, config.augment, config.seed, config.augment_threads) {
   ordered_json text = {{"version", ORTHOBATCH_VERSION}};
@@ -79,7 +65,21 @@ Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder
   config_text_ = text.dump(2) + "\n";
 }
 
+/// The net to train, and an optimizer for it.
+void Trainer::take_net(DigitNet net) {
+  net_ = std::move(net);
+  const ScheduleRules& rules = config_.schedule;
+  optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(),
+                                                   torch::optim::SGDOptions(rules.learning_rate)
+                                                       .momentum(rules.momentum)
+                                                       .weight_decay(rules.weight_decay));
+}
+
 void Trainer::begin() {
+  // All that torch's generator is asked for is the weights the run starts from, here and in
+  // initialize().
+  torch::manual_seed(config_.seed);
+  take_net(DigitNet(data_.train.shape(), config_.net));
   loader_.start(1, batch_now());
   initialize(net_, images_tensor(*loader_.next()), config_.net.initial_deviation);
   write_file(folder_.config(), config_text_);
@@ -88,16 +88,23 @@ void Trainer::begin() {
   events_ = std::make_unique<EventWriter>(folder_.path(), 0);
 }
 
-void Trainer::resume(const std::string& checkpoint) {
-  CheckpointHeader header = read_checkpoint_header(checkpoint);
-  require_same_data(header.config.at("found"), data_, checkpoint);
-  load_checkpoint(checkpoint, net_, &optimizer_);
-  state_ = std::move(header.state);
+void Trainer::resume(Checkpoint checkpoint, const ordered_json& changed) {
+  require_same_data(checkpoint.found, data_, checkpoint.path);
+  take_net(std::move(checkpoint.net));
+  restore_momenta(checkpoint.momenta, net_, *optimizer_);
+  state_ = std::move(checkpoint.state);
   schedule_.restore(state_.schedule);
-  write_file(folder_.config(), config_text_);  // the number of epochs may be a new one
+  if (!changed.empty()) {
+    ordered_json text = ordered_json::parse(config_text_);
+    text["changed"] = changed;
+    config_text_ = text.dump(2) + "\n";
+  }
+  // Before any checkpoint: it may be ahead of them, as open_run knows.
+  write_file(folder_.config(), config_text_);
   folder_.write_metrics(state_);
-  if (state_.epoch < config_.epochs)
-    events_ = std::make_unique<EventWriter>(folder_.path(), state_.epoch + 1);
+  if (state_.epoch >= config_.epochs) return;
+  if (checkpoint.of_0_1) save();  // so that there are two of ours before its archives go
+  events_ = std::make_unique<EventWriter>(folder_.path(), state_.epoch + 1);
 }
 
 Trainer::Outcome Trainer::run() {
@@ -112,7 +119,7 @@ Trainer::Outcome Trainer::run() {
 }
 
 void Trainer::apply(const StepSettings& settings) {
-  for (auto& group : optimizer_.param_groups()) {
+  for (auto& group : optimizer_->param_groups()) {
     auto& options = static_cast<torch::optim::SGDOptions&>(group.options());
     options.lr(settings.learning_rate).momentum(settings.momentum);
   }
@@ -170,9 +177,9 @@ void Trainer::train_step(const Batch& batch) {
   loss = torch::nn::functional::cross_entropy(logits, y);
   const double value = loss.item<double>();
   if (!std::isfinite(value)) diverge(fmt::format("loss {}", value));
-  optimizer_.zero_grad();
+  optimizer_->zero_grad();
   loss.backward();
-  optimizer_.step();
+  optimizer_->step();
   const int64_t right = logits.detach().argmax(1).eq(y).sum().item<int64_t>();
   state_.loss_sum += value * static_cast<double>(n);
   state_.wrong += n - right;
@@ -229,8 +236,8 @@ void Trainer::refresh() {
 
 void Trainer::save(bool best) {
   try {
-    if (best) save_checkpoint(folder_.best(), config_text_, state_, net_, optimizer_);
-    folder_.save_last(config_text_, state_, net_, optimizer_);
+    if (best) folder_.save_best(config_text_, state_, net_, *optimizer_);
+    folder_.save_last(config_text_, state_, net_, *optimizer_);
     folder_.write_metrics(state_);
   } catch (const FileError& error) {
     throw std::runtime_error(fmt::format(

@@ -29,23 +29,24 @@ class Trainer {
 
   /// A run from its beginning: weights from the seed, config.json, a first checkpoint.
   void begin();
-  /// A run from where a checkpoint in its folder left it.
-  void resume(const std::string& checkpoint);
+  /// A run from where a checkpoint left it, with its net. `changed` is that of a Resumption.
+  void resume(Checkpoint checkpoint, const nlohmann::ordered_json& changed = {});
 
   enum class Outcome { finished, stopped };
-  /// Trains up to the config's last epoch. Stopped: the state after the last step is in last.pt.
+  /// Trains up to the config's last epoch. Stopped: the state after the last step is in `last`.
   Outcome run();
 
   const TrainState& state() const { return state_; }
 
  private:
+  void take_net(DigitNet net);
   bool train_epoch();
   void train_step(const Batch& batch);
   torch::Tensor images_tensor(const Batch& batch) const;
   bool finish_epoch();
   void refresh();
   void apply(const StepSettings& settings);
-  /// last.pt and metrics.jsonl, and best.pt where this epoch is the best.
+  /// `last` and metrics.jsonl, and `best` where this epoch is the best.
   void save(bool best = false);
   void report_progress();
   [[noreturn]] void diverge(const std::string& what);
@@ -58,8 +59,8 @@ class Trainer {
   const std::atomic<bool>& stop_;
 
   std::string config_text_;
-  DigitNet net_;
-  torch::optim::SGD optimizer_;
+  DigitNet net_{nullptr};
+  std::unique_ptr<torch::optim::SGD> optimizer_;
   Schedule schedule_;
   TrainState state_;
   BatchLoader loader_;

@@ -1,0 +1,103 @@
+#include "run/settings.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "base/text.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::json;
+
+/// Every member that config.json may have, by its dotted name.
+const std::vector<std::string>& setting_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> out = {"layer"};
+    const json config = to_json(paper_config("mnist", "BN"));
+    for (const auto& [key, value] : config.items()) {
+      if (!value.is_object()) {
+        out.push_back(key);
+        continue;
+      }
+      for (const auto& inner : value.items()) out.push_back(key + "." + inner.key());
+    }
+    return out;
+  }();
+  return names;
+}
+
+bool is_changeable(const std::string& key) {
+  return key == "refresh_images" || key.rfind("schedule.", 0) == 0 ||
+         key.rfind("augment.", 0) == 0 ||
+         !decides_numbers(key);
+}
+
+void collect(const json& expected, const json& found, const std::string& prefix,
+             std::vector<Difference>& out) {
+  std::set<std::string> keys;
+  for (const json* side : {&expected, &found})
+    for (const auto& [key, value] : side->items()) keys.insert(key);
+  for (const std::string& key : keys) {
+    const json left = expected.value(key, json()), right = found.value(key, json());
+    if (left.is_object() && right.is_object())
+      collect(left, right, prefix + key + ".", out);
+    else if (left != right)
+      out.push_back({prefix + key, left, right});
+  }
+}
+
+}  // namespace
+
+void use_all_threads(TrainConfig& config) {
+  if (config.threads == 0)
+    config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+Setting parse_setting(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    throw std::invalid_argument(
+        fmt::format("--set: expected KEY=VALUE, as schedule.learning_rate=0.1, found '{}'", text));
+  Setting setting{text.substr(0, equals), json()};
+  const std::vector<std::string>& names = setting_names();
+  if (std::find(names.begin(), names.end(), setting.key) == names.end())
+    throw std::invalid_argument(fmt::format("--set: no setting '{}', expected {}{}", setting.key,
+                                            join_choices(names), suggestion(setting.key, names)));
+  const std::string value = text.substr(equals + 1);
+  setting.value = json::accept(value) ? parse_json(value, "--set " + setting.key) : json(value);
+  return setting;
+}
+
+void require_changeable(const Setting& setting) {
+  if (is_changeable(setting.key)) return;
+  std::vector<std::string> names;
+  for (const std::string& name : setting_names())
+    if (is_changeable(name)) names.push_back(name);
+  throw std::invalid_argument(
+      fmt::format("--set {}: a run keeps what it was begun with; expected {}", setting.key,
+                  join_choices(names)));
+}
+
+void apply_setting(const Setting& setting, json& config) {
+  const size_t dot = setting.key.find('.');
+  if (dot == std::string::npos) {
+    config[setting.key] = setting.value;
+    return;
+  }
+  json& inner = config[setting.key.substr(0, dot)];
+  if (inner.is_null() || inner.is_object()) inner[setting.key.substr(dot + 1)] = setting.value;
+}
+
+std::vector<Difference> differences(const json& expected, const json& found) {
+  std::vector<Difference> out;
+  collect(expected.is_object() ? expected : json::object(),
+          found.is_object() ? found : json::object(), "", out);
+  return out;
+}
+
+}  // namespace orthobatch
