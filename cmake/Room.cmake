@@ -14,7 +14,8 @@ function(orthobatch_room name)
   set(target orthobatch_${name})
   add_library(${target} STATIC ${room_SOURCES} ${room_PLAIN})
   target_include_directories(${target} PUBLIC
-    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+    ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include
+    ${PROJECT_BINARY_DIR}/include)
   list(TRANSFORM room_KNOWS PREPEND orthobatch_ OUTPUT_VARIABLE known)
   target_link_libraries(${target} PUBLIC ${known} ${room_LIBRARIES} PRIVATE ${room_PRIVATE})
   orthobatch_flags(${target} ${ARGN})

@@ -12,12 +12,15 @@ fail() {
   failures=$((failures + 1))
 }
 
-# expect CODE PATTERN ARGUMENTS…: exit code, and an extended regular expression in the output
+# expect CODE PATTERN ARGUMENTS…: exit code, and an extended regular expression in the output, which stays in $output
 expect() {
-  local code=$1 pattern=$2 output status
+  local code=$1 pattern=$2 status
   shift 2
   output=$("$program" "$@" 2>&1)
   status=$?
   { [ "$status" -eq "$code" ] && grep -qE -- "$pattern" <<<"$output"; } ||
     fail "orthobatch $*: expected exit $code and /$pattern/, got exit $status and: $output"
 }
+
+# also PATTERN: in the same output
+also() { grep -qE -- "$1" <<<"$output" || fail "expected /$1/ too in: $output"; }

@@ -1,7 +1,11 @@
 // Every spec's exact gradient against central differences in double, at every kind of spectrum; and
 // the paper's printed gradients held to the errors they have.
 
+#include <algorithm>
+#include <set>
+
 #include "check/gradient_check.h"
+#include "core/registry.h"
 #include "support.h"
 
 namespace orthobatch {
@@ -36,36 +40,63 @@ CheckResult run(const std::string& spec, const Case& c, uint64_t seed, bool at_s
 
 class Gradients : public testing::TestWithParam<std::string> {};
 
-// Where no gradient exists, and why: everywhere else the verdict must be `ok`.
-bool may_lack_gradient(const LayerSpec& spec, const Case& c) {
-  const std::string name = c.name, method = spec.method();
-  const bool singular = name == "duplicated" || name == "few_samples";
-  if (name == "distinct") return false;
-  // Ties of pivots; rows that a zero pivot leaves open.
-  if (method == "PLDLP") return singular || (name == "equal" && spec.value("complete") != 0);
-  if (method == "PCA") return true;  // 1/(λi−λj)
-  if (method == "ZCA_spectral" && !spec.has_rotation()) return true;
-  if (method == "ZCAE" || method == "ZCAM" || method == "ZCAM_corr")
-    return c.spectrum == Spectrum::close;
-  return name == "duplicated" && spec.value("eps") == 0;  // rank jumps under the pseudo-inverse
+/// Why ∇x does not exist in a case, as the check says it; empty where it exists.
+std::string obstacle(const LayerSpec& spec, const std::string& name) {
+  const std::string& method = spec.method();
+  const auto is_one_of = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), method) != names.end();
+  };
+  const bool whole = spec.groups() == 0;  // groups of such a Σ are not such themselves
+  // 1/(λi−λj) for every pair; a rotation of ZCA_spectral takes the order of the λ out.
+  const bool spectral = method == "PCA" || (method == "ZCA_spectral" && !spec.has_rotation());
+  const bool complete = method == "PLDLP" && spec.value("complete") != 0;
+  if (name == "equal") return spectral ? "coincide" : complete ? "tie for a pivot" : "";
+  if (name == "duplicated") {
+    if (complete) return "tie for a pivot";
+    // Rank jumps under the pseudo-inverse; floors and iterations have none.
+    const bool inverts = is_one_of({"ZCA", "ZCA_corr", "ZCA_spectral", "PCA", "LDL", "LDL_corr"});
+    return inverts && spec.value("eps") == 0 ? "null direction" : "";
+  }
+  if (name == "few_samples" && whole) {
+    if (method == "PLDLP") return "more than one pivot is zero";
+    return spectral && spec.value("eps") > 0 ? "coincide" : "";  // null ones are left out
+  }
+  if (name == "close10" && whole) {
+    if (spectral) return "coincide";
+    // The floor is one of a pair.
+    const bool floored =
+        (method == "ZCAE" && spec.value("q") != 0) || (method == "ZCAM" && spec.value("c") == 0.1);
+    return floored ? "which sets the floor, is not simple" : "";
+  }
+  return "";
+}
+
+/// At a gap of 1e-6 what has no gradient at 1e-10 has one at the edge of what differences resolve.
+bool hard_to_resolve(const LayerSpec& spec, const Case& c) {
+  return c.name == std::string("close6") && !obstacle(spec, "close10").empty();
 }
 
 TEST_P(Gradients, ExactAgreesWithCentralDifferences) {
   const LayerSpec spec = GetParam();
   for (const Case& c : cases) {
     const CheckResult result = run(GetParam(), c, 3);
-    for (const CheckRow& row : result.rows)
-      if (row.verdict == Verdict::ok)
-        std::cout << GetParam() << " " << c.name << " " << row.of << " " << row.exact_error << "\n";
-    EXPECT_FALSE(result.any(Verdict::off)) << c.name << ": error " << result.largest_exact_error();
     ASSERT_FALSE(result.rows.empty());
+    ASSERT_EQ(result.rows[0].of, "x");
+    const std::string expected = obstacle(spec, c.name);
+    EXPECT_EQ(result.why_no_gradient.empty(), expected.empty()) << c.name;
     for (const CheckRow& row : result.rows) {
-      const bool excused = row.of == "x" && may_lack_gradient(spec, c);
-      EXPECT_TRUE(row.verdict == Verdict::ok || excused)
-          << c.name << " " << row.of << ": error " << row.exact_error << ", resolved to "
-          << row.resolution;
-      if (row.verdict == Verdict::no_gradient) {
-        EXPECT_FALSE(result.why_no_gradient.empty());
+      std::cout << GetParam() << " " << c.name << " " << row.of << " " << row.exact_error << "\n";
+      if (row.of == "x" && !expected.empty()) {
+        EXPECT_EQ(row.verdict, Verdict::no_gradient) << c.name;
+        for (const std::string& why : result.why_no_gradient)
+          EXPECT_NE(why.find(expected), std::string::npos) << c.name << ": " << why;
+      } else if (row.of == "x" && hard_to_resolve(spec, c)) {
+        EXPECT_NE(row.verdict, Verdict::off) << c.name;
+        EXPECT_LT(row.exact_error, 10 * tolerance::gradient) << c.name;
+      } else {
+        EXPECT_EQ(row.verdict, Verdict::ok)
+            << c.name << " " << row.of << ": error " << row.exact_error << ", resolved to "
+            << row.resolution;
       }
     }
   }
@@ -73,6 +104,13 @@ TEST_P(Gradients, ExactAgreesWithCentralDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Specs, Gradients, testing::ValuesIn(test::all_specs()),
                          [](const auto& info) { return test::test_name(info.param); });
+
+TEST(Specs, EveryRegisteredMethodIsAmongThem) {
+  std::set<std::string> tested;
+  for (const LayerSpec spec : test::all_specs()) tested.insert(spec.method());
+  for (const MethodInfo& method : registry())
+    EXPECT_EQ(tested.count(method.name), 1U) << "no spec of " << method.name << " in all_specs()";
+}
 
 double error_of(const CheckResult& result, const std::string& of, bool paper) {
   for (const CheckRow& row : result.rows)

@@ -148,6 +148,41 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(std::get<1>(info.param));
     });
 
+// What a net's first layer sees: 262,144 samples, so many tiles that a float sum over all of them
+// would be off by more than a rounding. The images of 256×256 are several tiles each.
+class NetSize : public testing::TestWithParam<Shape> {};
+
+TEST_P(NetSize, FloatProductsAndInputGradientAgreeWithDouble) {
+  const Shape& shape = GetParam();
+  const auto arrange = [&](const Tensor& t) {
+    return shape.channels_last ? t.contiguous(torch::MemoryFormat::ChannelsLast) : t;
+  };
+  const Tensor x = arrange(test::correlated(shape.sizes, 1, torch::kFloat)),
+               g = arrange(test::correlated(shape.sizes, 2, torch::kFloat) - 1.0);
+  const Tensor dx = x.to(torch::kDouble), dg = g.to(torch::kDouble);
+  const int64_t n = x.size(1);
+  ASSERT_EQ(x.numel() / n, 262144);
+  const Vector center(n, 1.0), offset(n, 0.1);
+  const BlockMatrix dense = random_blocks(n, n, 4);
+  for (const int64_t block : {n, int64_t{4}, int64_t{1}}) {
+    const Products ours = cpu_passes().products(g, x, center, block, Sums::in_type),
+                   exact = aten_passes().products(dg, dx, center, block, Sums::in_type);
+    EXPECT_LT(error(ours.B.values(), exact.B.values()), tolerance::float_passes) << block;
+    EXPECT_LT(error(ours.sum, exact.sum), tolerance::float_passes) << block;
+    const BlockMatrix Q = random_blocks(n, block, 5);
+    const Tensor a = cpu_passes().input_gradient(g, x, dense, Q, center, offset, Sums::in_type),
+                 b = aten_passes().input_gradient(dg, dx, dense, Q, center, offset, Sums::in_type);
+    EXPECT_EQ(a.scalar_type(), torch::kFloat);
+    EXPECT_LT(test::relative_error(a, b), tolerance::float_passes) << block;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, NetSize,
+                         testing::Values(Shape{"images", {256, 10, 32, 32}, false},
+                                         Shape{"images_last", {256, 10, 32, 32}, true},
+                                         Shape{"large_images", {4, 10, 256, 256}, false}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 TEST(Moments, AHugeMeanDoesNotSpoilTheCovariance) {
   const Tensor x = test::correlated({64, 8, 6, 6}, 1) - 1.0;
   const Statistics plain = cpu_passes().moments(x, 8);

@@ -55,6 +55,34 @@ TEST(BatchNorm, TrainingRunningStatisticsAndEvaluationAgreeWithTorch) {
       }
 }
 
+TEST(BatchNorm, ACheckpointOfTorchsLoads) {
+  const auto with = [](auto theirs, auto ours, const Tensor& x) {
+    test::randomize_parameters(theirs, 3);
+    for (int step = 0; step < 3; ++step) theirs->forward(x * (step + 1) - step);
+    std::stringstream stream;
+    torch::save(theirs, stream);
+    torch::load(ours, stream);
+    theirs->eval();
+    ours->eval();
+    EXPECT_TRUE(torch::allclose(ours->forward(x), theirs->forward(x), tolerance::batch_norm,
+                                tolerance::batch_norm));
+    EXPECT_EQ(ours->num_batches_tracked.template item<int64_t>(), 3);
+    theirs->train();
+    ours->train();
+    EXPECT_TRUE(torch::allclose(ours->forward(x), theirs->forward(x), tolerance::batch_norm,
+                                tolerance::batch_norm));
+    EXPECT_TRUE(torch::allclose(ours->running_var, theirs->running_var, tolerance::batch_norm,
+                                tolerance::batch_norm));
+  };
+  namespace nn = torch::nn;
+  const Tensor flat = test::correlated({30, 5}, 1, torch::kFloat);
+  with(nn::BatchNorm1d(5), BatchOrtho1d(5, "BN"), flat);
+  with(nn::BatchNorm2d(5), BatchOrtho2d(5, "BN"), flat.view({6, 5, 5, 1}));
+  with(nn::BatchNorm2d(nn::BatchNorm2dOptions(5).affine(false)),
+       BatchOrtho2d(BatchOrthoOptions(5, "BN").affine(false)), flat.view({6, 5, 5, 1}));
+  with(nn::BatchNorm3d(5), BatchOrtho3d(5, "BN"), flat.view({6, 5, 5, 1, 1}));
+}
+
 TEST(BatchNorm, WithoutRunningStatisticsEvaluationUsesTheBatch) {
   torch::nn::BatchNorm1d theirs(torch::nn::BatchNorm1dOptions(5).track_running_stats(false));
   BatchOrtho1d ours(BatchOrthoOptions(5, "BN").track_running_stats(false));

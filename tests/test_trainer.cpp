@@ -1,11 +1,11 @@
 // Runs: the same twice, the same after a stop at any step.
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <csignal>
 #include <fstream>
-#include <thread>
+#include <set>
 
 #include "io/checksum.h"
 #include "io/file.h"
@@ -57,28 +57,52 @@ TEST(Trainer, TheSameSeedGivesTheSameRun) {
   EXPECT_NE(metrics_of(folder.path("a")), metrics_of(folder.path("c")));
 }
 
+/// Asks a run to stop while it computes its n-th loss from now on, in a step or an evaluation.
+class StopAtLoss {
+ public:
+  StopAtLoss(std::atomic<bool>& stop, int n) {
+    flag = &stop;
+    left = n;
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_operation));
+  }
+  ~StopAtLoss() { at::removeCallback(handle_); }
+  StopAtLoss(const StopAtLoss&) = delete;
+  StopAtLoss& operator=(const StopAtLoss&) = delete;
+
+ private:
+  static std::unique_ptr<at::ObserverContext> on_operation(const at::RecordFunction& operation) {
+    if (std::string(operation.name()) == "aten::cross_entropy_loss" && --left == 0) *flag = true;
+    return nullptr;
+  }
+
+  static inline std::atomic<bool>* flag;  // a callback takes no state
+  static inline int left;
+  at::CallbackHandle handle_;
+};
+
 TEST(Trainer, StoppedAnywhereItGoesOnAsIfNot) {
   const TemporaryFolder folder;
   const TrainConfig config = small_config("LDL(1e-5)->W->Gamma");
   whole_run(folder.path("whole"), config);
   const std::string path = folder.path("stopped");
   int sessions = 0;
+  std::set<int64_t> steps;  // made in the epoch under way when a session ended
   for (bool finished = false; !finished; ++sessions) {
-    ASSERT_LT(sessions, 200);
+    ASSERT_LT(sessions, 40);
     Session session(path, config);
     if (sessions == 0)
       session.trainer.begin();
     else
       session.trainer.resume(read_checkpoint(session.folder.last()));
-    // Stops after some milliseconds, another time in each session: in a step or an evaluation.
-    std::thread stopper([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(3 + 17 * sessions % 90));
-      session.stop = true;
-    });
+    // In the first session at the last of the epoch's ten steps: the evaluation is still to come.
+    const StopAtLoss stop(session.stop, sessions == 0 ? 10 : 1 + sessions % 4);
     finished = session.trainer.run() == Trainer::Outcome::finished;
-    stopper.join();
+    if (!finished) steps.insert(read_checkpoint(session.folder.last()).state.step);
   }
-  EXPECT_GT(sessions, 2);
+  EXPECT_GT(sessions, 8);
+  EXPECT_EQ(steps.count(10), 1U) << "never between the last step and the evaluation";
+  EXPECT_EQ(steps.count(0), 1U) << "never after an evaluation";
+  EXPECT_GT(steps.size(), 4U) << "never in the middle of an epoch";
   expect_same_run(folder.path("whole"), path);
 }
 

@@ -10,7 +10,7 @@ namespace orthobatch {
 namespace {
 
 constexpr int gzip_window = 15 + 16;  // zlib: the largest window, gzip wrapping
-constexpr size_t piece = size_t{1} << 20;
+constexpr size_t piece = size_t{1} << 16;
 
 }  // namespace
 

@@ -37,7 +37,7 @@ size_t SliceSource::read(void* out, size_t n) {
 }
 
 InflateSource::InflateSource(Source& compressed, std::string name, Format format)
-    : compressed_(compressed), name_(std::move(name)), format_(format), input_(size_t{1} << 18) {
+    : compressed_(compressed), name_(std::move(name)), format_(format), input_(size_t{1} << 16) {
   const int window = 15 + (format == Format::gzip ? 16 : 0);  // zlib: the largest, and gzip's mark
   if (inflateInit2(&stream_, window) != Z_OK) throw FileError(name_, "zlib cannot start");
 }
