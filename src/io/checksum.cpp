@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <vector>
 
-#include "io/file.h"
+#include "io/source.h"
 
 namespace orthobatch {
 namespace {
@@ -105,14 +103,10 @@ std::string md5_hex(const void* data, size_t size) {
 }
 
 std::string md5_of_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
-  if (!file) throw FileError(path, std::string("cannot open: ") + std::strerror(errno));
+  FileSource file(path);
   Md5 sum;
   std::vector<uint8_t> piece(1 << 20);
-  while (const size_t n = std::fread(piece.data(), 1, piece.size(), file.get()))
-    sum.update(piece.data(), n);
-  if (std::ferror(file.get())) throw FileError(path, "cannot read it to its end");
+  while (const size_t n = file.read(piece.data(), piece.size())) sum.update(piece.data(), n);
   return sum.hex();
 }
 

@@ -21,7 +21,9 @@ struct Picture {
   static int text_width(const std::string& text, int scale);
 };
 
-/// As a PNG file, at once or not at all.
+/// The bytes of a PNG file.
+std::vector<uint8_t> encode_png(const Picture& picture);
+/// The file, at once or not at all.
 void write_png(const std::string& path, const Picture& picture);
 
 }  // namespace orthobatch

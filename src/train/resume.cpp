@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "io/file.h"
+#include "train/found.h"
 
 namespace orthobatch {
 
@@ -14,8 +15,7 @@ std::string usable_checkpoint(const RunFolder& folder, std::string& complaint) {
       const CheckpointHeader header = read_checkpoint_header(path);
       TrainConfig config = config_from_json(header.config, path);
       check_config(config);
-      const auto& image = header.config.at("found").at("image");
-      DigitNet net(ImageShape{image.at(0), image.at(1), image.at(2)}, config.net);
+      DigitNet net(found_data(header.config, path).image, config.net);
       load_checkpoint(path, net, nullptr);
       return path;
     } catch (const std::exception& error) {
