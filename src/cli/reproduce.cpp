@@ -102,6 +102,7 @@ void add_reproduce(CLI::App& app, Run& run) {
                    "Only rows whose name, with or without its arguments, matches this shell "
                    "pattern; may be given again")
       ->take_all()
+      ->expected(1)
       ->allow_extra_args(false)
       ->type_name("PATTERN");
   verb->add_option("--subset", a->changes.subset, "Only the first so many training images")

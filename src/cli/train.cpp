@@ -164,6 +164,7 @@ void add_train(CLI::App& app, Run& run) {
                                  "Layer spec, for all blocks; or given again, one for each block "
                                  "(default BN)")
                     ->take_all()
+                    ->expected(1)
                     ->allow_extra_args(false)
                     ->type_name("SPEC");
   verb->add_option("--epochs", a->epochs, "Epochs to train (default 25)");

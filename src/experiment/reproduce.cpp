@@ -29,7 +29,12 @@ constexpr uint64_t largest_metrics = uint64_t{1} << 28;
 json last_metrics(const std::string& run) {
   const std::string path = join_path(run, "metrics.jsonl");
   if (!file_exists(path)) return nullptr;
-  std::string text = read_text(path, largest_metrics);
+  std::string text;
+  try {
+    text = read_text(path, largest_metrics);
+  } catch (const FileError&) {
+    return nullptr;
+  }
   while (!text.empty() && text.back() == '\n') text.pop_back();
   const size_t start = text.rfind('\n');
   const json line =
