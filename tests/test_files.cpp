@@ -3,38 +3,162 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <torch/types.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <new>
+#include <stdexcept>
+#include <thread>
 
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/source.h"
 #include "io/temporary_folder.h"
+#include "nn/message.h"
 
 namespace orthobatch {
 namespace {
 
-TEST(Files, ALinkStaysOneAndAPipeTakesTheBytes) {
-  namespace fs = std::filesystem;
+namespace fs = std::filesystem;
+
+std::string complaint_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const FileError& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+void expect_says(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << "'" << part << "' not in: " << message;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Files, WhereTheUserNamesItALinkStaysOneAndAPipeTakesTheBytes) {
   const TemporaryFolder folder;
   write_file(folder.path("file"), "old");
   fs::create_symlink("file", folder.path("link"));
-  write_file(folder.path("link"), "new");
+  write_output(folder.path("link"), "new");
   EXPECT_TRUE(fs::is_symlink(folder.path("link")));
   EXPECT_EQ(read_text(folder.path("file")), "new");
 
   ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
   const int reader = ::open(folder.path("pipe").c_str(), O_RDWR);
   ASSERT_GE(reader, 0);
-  write_file(folder.path("pipe"), "bytes");
+  write_output(folder.path("pipe"), "bytes");
   char text[6] = {};
   EXPECT_EQ(::read(reader, text, 5), 5);
   ::close(reader);
   EXPECT_STREQ(text, "bytes");
   EXPECT_TRUE(fs::is_fifo(folder.path("pipe")));
-  EXPECT_THROW(write_file("/dev/full", "x"), FileError);
+  EXPECT_THROW(write_output("/dev/full", "x"), FileError);
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
+  expect_says(complaint_of([&] { write_output(folder.path("pipe"), "x"); }),
+              "nobody reads from it");
+}
+
+TEST(Files, ALinkInTheWayIsReplacedAndItsTargetUntouched) {
+  const TemporaryFolder folder;
+  write_file(folder.path("target"), "theirs");
+  fs::create_symlink("target", folder.path("metrics.jsonl"));
+  fs::create_symlink("new", folder.path("config.json"));
+  ASSERT_EQ(::mkfifo(folder.path("pictures.json").c_str(), 0600), 0);
+  for (const char* name : {"metrics.jsonl", "config.json", "pictures.json"}) {
+    write_file(folder.path(name), "ours");
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder.path(name)))) << name;
+    EXPECT_EQ(read_text(folder.path(name)), "ours");
+  }
+  EXPECT_EQ(read_text(folder.path("target")), "theirs");
+  EXPECT_EQ(names_in(folder.path()),
+            (std::vector<std::string>{"config.json", "metrics.jsonl", "pictures.json", "target"}));
+}
+
+TEST(Files, AFolderInTheWayIsRefusedAndNothingIsLeftBehind) {
+  const TemporaryFolder folder;
+  make_directories(folder.path("name/inside"));
+  EXPECT_THROW(write_file(folder.path("name"), "text"), FileError);
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"name"});
+}
+
+TEST(Files, TemporaryNamesAreKnownAndNothingElseIs) {
+  EXPECT_TRUE(is_temporary_name("metrics.jsonl.tmp0123456789abcdef"));
+  for (const char* name :
+       {"notes.tmp", "a.tmp1", "a.tmp0123456789abcdeg", "a.tmp0123456789abcdef0",
+        ".tmp0123456789abcdef", "a.tmp0123456789ABCDEF", "tmp0123456789abcdef", "metrics.jsonl"})
+    EXPECT_FALSE(is_temporary_name(name)) << name;
+}
+
+TEST(Files, WhatIsNoRegularFileIsNamedWithoutWaiting) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  const std::pair<std::string, const char*> places[] = {{folder.path("pipe"), "found a pipe"},
+                                                        {folder.path(), "found a folder"},
+                                                        {"/dev/zero", "found a device"}};
+  for (const auto& [path, found] : places) {
+    expect_says(complaint_of([&] { read_file(path); }), found);
+    expect_says(complaint_of([&] { FileSource{path}; }), found);
+    expect_says(complaint_of([&] { md5_of_file(path); }), found);
+  }
+  expect_says(complaint_of([&] { open_own_file(folder.path("pipe")); }), "found a pipe");
+  expect_says(complaint_of([&] { open_own_file(folder.path()); }), "found a folder");
+  fs::create_symlink("target", folder.path("link"));
+  expect_says(complaint_of([&] { open_own_file(folder.path("link")); }), "found a link");
+  EXPECT_FALSE(file_exists(folder.path("target")));
+}
+
+TEST(Files, InputMayComeFromAPipe) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.path("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const auto write_late = [&](const std::string& text) {
+    return std::thread([=] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const int writer = ::open(pipe.c_str(), O_WRONLY);
+      for (const char c : text) {  // in pieces
+        EXPECT_EQ(::write(writer, &c, 1), 1);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      ::close(writer);
+    });
+  };
+  std::thread writer = write_late("{\"epochs\": 3}");
+  EXPECT_EQ(read_input(pipe), "{\"epochs\": 3}");
+  writer.join();
+  expect_says(complaint_of([&] { read_input(pipe); }), "nobody writes to this pipe");
+  expect_says(complaint_of([&] { read_input("/dev/zero", 1000); }), "at most 1000 bytes");
+  expect_says(complaint_of([&] { read_input(folder.path()); }), "found a folder");
+  write_file(folder.path("file"), "text");
+  EXPECT_EQ(read_input(folder.path("file")), "text");
+}
+
+TEST(Messages, OfExceptionsAreOneLineAndSayWhenMemoryIsShort) {
+  EXPECT_EQ(message_of(std::runtime_error("plain")), "plain");
+  expect_says(message_of(std::bad_alloc()), "memory is short");
+  try {
+    const torch::Tensor all = torch::empty({int64_t{1} << 56});
+    FAIL();
+  } catch (const std::exception& error) {
+    EXPECT_EQ(message_of(error),
+              "memory is short: 288230376151711744 bytes were asked for and could not be had");
+  }
+  try {
+    TORCH_CHECK(false, "a reason");
+  } catch (const std::exception& error) {
+    EXPECT_EQ(message_of(error), "a reason");
+  }
 }
 
 TEST(Checksum, Md5OfKnownTexts) {

@@ -29,7 +29,7 @@ grep -qE '^ZCA .*[0-9] ± [0-9]' out || fail "no deviation over the seeds in: $(
 grep -qE '^wild .*diverged in epoch 1' out || fail "a diverged row: $(cat out)"
 grep -qE '^wild .*[0-9]\.[0-9]+ +[0-9]' out && fail "a diverged row has a number: $(cat out)"
 grep -qE '^\[2/4\] ZCA, seed 1 on synthetic: epoch 1 to 2, about [0-9:]+ left in all' err || fail "no overall progress in: $(cat err)"
-grep -q '3 trained now, 0 were done before, 1 diverged' out || fail "the count of runs: $(cat out)"
+grep -q '3 trained now, 0 were done before, 1 diverged, 0 failed' out || fail "the count of runs: $(cat out)"
 [ -s whole/report.html ] || fail 'no report'
 [ -s whole/runs/synthetic-ZCA-seed1/pictures.json ] || fail 'no pictures'
 [ -e whole/runs/synthetic-ZCA-seed2/pictures.json ] && fail 'pictures of a second seed'
@@ -47,8 +47,9 @@ for _ in $(seq 600); do grep -qs '"epoch":1' stopped/runs/synthetic-ZCA-seed1/me
 kill -TERM $pid  # as Ctrl-C; a background process of a script ignores SIGINT itself
 wait $pid
 code=$?
-[ $code -eq 130 ] || fail "stopped: expected exit 130, got $code: $(cat err)"
+[ $code -eq 143 ] || fail "stopped: expected exit 143, got $code: $(cat err)"
 grep -q 'the same command goes on' err || fail "stopped: no hint in: $(cat err)"
+grep -q 'another process' err && fail "stopped: the only process speaks of another: $(cat err)"
 [ -e stopped/runs/synthetic-ZCA-seed2 ] && fail 'the next row was begun after the stop'
 run --out stopped > out 2> err || fail "going on: $(cat err)"
 grep -qE '[12] trained now, [12] were done before' out || fail "going on made more than was missing: $(cat out)"
@@ -78,6 +79,14 @@ sed 's/"epochs": 2/"epoks": 2/' tiny.json > bad.json
 expect 1 "bad.json: no setting 'epoks'.*did you mean 'epochs'" reproduce bad.json --out new
 sed 's/"layer": "ZCA(1e-5)"/"layer": "ZCB(1e-5)"/' tiny.json > bad.json
 expect 1 "bad.json: rows\[1\]: .*ZCB" reproduce bad.json --out new
+sed 's/"refresh_images": 500/"threads": 1/' tiny.json > bad.json
+expect 1 "settings: expected no 'threads' here \(reproduce takes it as --threads\), found 1" reproduce bad.json --out new
+sed 's/"name": "BN"/"layer": "BN"/' tiny.json > bad.json
+expect 1 'rows\[0\]: expected a "layer" or "blocks", each with its own, not both' reproduce bad.json --out new
+sed 's/"seeds": \[1, 2\]/"seeds": [1, 18446744073709551615]/' tiny.json > bad.json
+expect 1 'rows\[1\]: seeds: expected a list of integers, 0 to 9223372036854775807' reproduce bad.json --out new
+cp tiny.json $'tiny\xff.json'
+expect 1 'expected a file whose name is UTF-8' reproduce $'tiny\xff.json' --out new
 expect 1 'mnist/train-images-idx3-ubyte: file: expected' reproduce mnist --data-dir nowhere --out new
 [ -e new ] && [ -n "$(ls new)" ] && fail 'something was left by a refused experiment'
 
@@ -86,10 +95,21 @@ cp -r whole failing
 head -c 5000 whole/runs/synthetic-BN-seed1/last.safetensors | tee failing/runs/synthetic-BN-seed1/last.safetensors > failing/runs/synthetic-BN-seed1/previous.safetensors
 run --out failing --epochs 3 > out 2> err && fail 'a failed row: exit 0'
 grep -qE '^BN .*failed after 2 epochs: .*last.safetensors: header: expected' out || fail "a failed row is not in the table: $(cat out)"
-grep -q '2 trained now' out || fail "a failed row stopped the rest: $(cat out)"
+grep -q '2 trained now, 1 were done before, 1 diverged, 1 failed' out || fail "a failed row stopped the rest: $(cat out)"
 cp whole/runs/synthetic-BN-seed1/*.safetensors failing/runs/synthetic-BN-seed1/
 run --out failing --epochs 3 > out 2>&1 || fail "mended, and still: $(cat out)"
 [ -e failing/runs/synthetic-BN-seed1/failed.txt ] && fail 'a mended row still says it failed'
+
+# --- a row that blows up between steps diverged, and is ranked as such ---------------------------
+# One step an epoch: the first that meets the weights is the evaluation.
+sed 's/"batch": 128/"batch": 1024/; s/"refresh_images": 500/"refresh_images": 0/' tiny.json > once.json
+sed 's/"batch": 128/"batch": 1024/' tiny.json > refreshed.json
+for file in once.json refreshed.json; do
+  "$program" reproduce $file --threads 1 --rows wild --out "blown-$file" > out 2> err || fail "$file: exit $?: $(cat out err)"
+  grep -qE '^wild .*diverged in epoch 1' out || fail "$file: a run that blew up between steps: $(cat out err)"
+  grep -q '0 trained now, 0 were done before, 1 diverged, 0 failed' out || fail "$file: the count: $(cat out)"
+  grep -q '"diverged":' "blown-$file/runs/synthetic-wild-seed1/metrics.jsonl" || fail "$file: not in metrics.jsonl"
+done
 
 # --- report: from metrics alone, whatever state they are in --------------------------------------
 expect 0 'Report: page.html' report whole -o page.html --json results.json

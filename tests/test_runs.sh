@@ -59,8 +59,18 @@ for _ in $(seq 300); do [ -e stopped/last.safetensors ] && break; sleep 0.05; do
 kill -TERM $pid  # as Ctrl-C; a background process of a script ignores SIGINT itself
 wait $pid
 code=$?
-[ $code -eq 130 ] || fail "Ctrl-C: expected exit 130, got $code: $(cat err)"
-grep -q 'go on with: orthobatch train --resume stopped' err || fail "Ctrl-C: no hint in: $(cat err)"
+[ $code -eq 143 ] || fail "SIGTERM: expected exit 143, got $code: $(cat err)"
+grep -q 'go on with: orthobatch train --resume stopped' err || fail "SIGTERM: no hint in: $(cat err)"
+for signal in HUP:129 INT:130; do  # a script's background process ignores SIGINT until it is told otherwise
+  run=stopped-${signal%:*}
+  start --config config.json $settings --out $run 2>err
+  for _ in $(seq 300); do [ -e $run/metrics.jsonl ] && break; sleep 0.05; done
+  kill -${signal%:*} $pid
+  wait $pid
+  code=$?
+  [ $code -eq ${signal#*:} ] || fail "SIG${signal%:*}: expected exit ${signal#*:}, got $code: $(cat err)"
+  grep -q "go on with: orthobatch train --resume $run" err || fail "SIG${signal%:*}: not saved: $(cat err)"
+done
 expect 0 'going on after epoch' train --resume stopped
 same whole stopped || fail 'the stopped run differs'
 
@@ -153,6 +163,15 @@ expect 1 'epochs: expected 1 to' train --data synthetic --epochs 0
 echo '{"epoks": 3}' > bad.json
 expect 1 "bad.json: no setting 'epoks'.*did you mean 'epochs'" train --config bad.json
 expect 1 'batch' train --data synthetic --subset 100 --batch 1
+expect 1 'learning_rate: expected a number above 0, at most 1e30, found 1e300' train --data synthetic --learning-rate 1e300
+expect 2 'seed: expected a whole number, .* found -1' train --data synthetic --seed -1
+echo '{"data": "synthetic", "subset": 300, "blocks": [{"channels": 4, "fov": 31}]}' > bad.json
+expect 1 'blocks\[0\]: fov: expected at most 28' train --config bad.json --out refused
+echo '{"data": "synthetic", "refresh_images": 1}' > bad.json
+expect 1 'refresh_images: expected 0 \(none\), or 2 or more, found 1' train --config bad.json --out refused
+[ -e refused ] && fail 'a refused config left a folder'
+expect 0 'batch 300,' train --config config.json --data synthetic --subset 300 --batch 1000000 --epochs 1 --threads 1 --out large-batch
+grep -q '"batch":300,' large-batch/metrics.jsonl || fail 'a batch larger than the data is logged'
 
 # --- data ----------------------------------------------------------------------------------------
 expect 0 'all +10000 +2000' data show synthetic --picture sheet.png
@@ -161,6 +180,18 @@ expect 0 'train_32x32.mat.*e26dedcc434d2e4c54c9b2d4a06d8373' data get svhn --dat
 expect 1 'train_32x32.mat +- +missing' data verify svhn --data-dir d
 expect 1 'data get mnist' data verify mnist --data-dir d
 expect 2 'cifar' data verify cifar
+# svhn: a MAT-file of one black image, in pieces of 32 bits: as good as any to train on, but not the official one
+words() { local n; for n; do printf "\\x$(printf %02x $((n & 255)))\\x$(printf %02x $((n >> 8 & 255)))\\x$(printf %02x $((n >> 16 & 255)))\\x$(printf %02x $((n >> 24 & 255)))"; done; }
+{
+  printf '%-124s\x00\x01IM' 'MATLAB 5.0 MAT-file'
+  words 14 3144 6 8 9 0 5 16 32 32 3 1 1 1 88 0 2 3072
+  head -c 3072 /dev/zero
+  words 14 64 6 8 9 0 5 8 1 1 1 1 121 0 2 1 3 0
+} > one.mat
+mkdir -p other/svhn
+cp one.mat other/svhn/train_32x32.mat && cp one.mat other/svhn/test_32x32.mat
+expect 1 'not the official file' data verify svhn --data-dir other
+expect 1 'cannot be compared with the paper' data verify svhn --data-dir other
 mkdir -p files
 for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
   printf '\0\0\10\1\0\0\0\2\1' > "files/$name-ubyte"

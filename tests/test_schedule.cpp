@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "io/json_fields.h"
 #include "run/config.h"
 
 namespace orthobatch {
@@ -153,6 +154,27 @@ TEST(Config, RoundTrip) {
   EXPECT_EQ(first.at("blocks").at(1).at("layer"), "BN->W");
 }
 
+TEST(Config, EverySeedReadsBack) {
+  TrainConfig config = paper_config("mnist", "BN");
+  config.seed = 9223372036854775807;
+  EXPECT_EQ(config_from_json(to_json(config), "c").seed, config.seed);
+}
+
+TEST(Config, AMessageHoldsWhateverIsFound) {
+  const nlohmann::json object = {{"name", "no UTF-8: \xff"}, {"list", std::vector<int>(10000, 1)}};
+  JsonFields fields(object, "my.json");
+  for (const char* key : {"name", "list"}) {
+    double number = 0;
+    try {
+      fields.number(key, number);
+      ADD_FAILURE();
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("expected a number"), std::string::npos);
+      EXPECT_LT(std::string(error.what()).size(), 300u);
+    }
+  }
+}
+
 TEST(Config, NetsOfThePaper) {
   const TrainConfig mnist = paper_config("mnist", "BN"), svhn = paper_config("svhn", "BN");
   const int64_t expected[2][3][3] = {{{3, 1, 16}, {4, 2, 64}, {3, 1, 128}},
@@ -192,6 +214,19 @@ TEST(Config, AnErrorNamesThePlace) {
   has(complaint("{\"epochs\": 0}"), "epochs");
   has(complaint("{\"augment\": {\"zoom_out\": 20}}"),
       "zoom_out: expected 0 to 14 pixels, found 20");
+  has(complaint("{\"refresh_images\": 1}"),
+      "refresh_images: expected 0 (none), or 2 or more, found 1");
+  EXPECT_EQ(complaint("{\"refresh_images\": 2}"), "");
+  has(complaint("{\"schedule\": {\"learning_rate\": 1e300}}"),
+      "learning_rate: expected a number above 0, at most 1e30, found 1e300");
+  has(complaint("{\"schedule\": {\"weight_decay\": 1e300}}"), "weight_decay: expected 0 to 1e30");
+  has(complaint("{\"schedule\": {\"batch\": 4e9}}"), "batch: expected 2 to 1000000000, found 4e9");
+  // What does not fit is not cut to fit.
+  has(complaint("{\"threads\": 4294967297}"),
+      "threads: expected an integer, 0 to 2147483647, found 4294967297");
+  has(complaint("{\"seed\": -1}"), "seed: expected an integer, 0 to 9223372036854775807, found -1");
+  has(complaint("{\"seed\": 18446744073709551615}"), "seed: expected an integer");
+  EXPECT_EQ(complaint("{\"seed\": 9223372036854775807}"), "");
   has(complaint("[1]"), "expected an object");
   has(complaint(""), "line 1");
 }

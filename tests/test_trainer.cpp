@@ -164,6 +164,55 @@ TEST(Trainer, ADivergedRunSaysSo) {
   EXPECT_FALSE(metrics[0].contains("test_error_percent"));
 }
 
+TEST(Trainer, ARunThatBlowsUpBetweenStepsDiverged) {
+  for (const char* layer : {"BN", "ZCA(1e-5)", "LDL(1e-5)"})
+    for (const int64_t refresh_images : {0, 200}) {
+      const TemporaryFolder folder;
+      TrainConfig config = small_config(layer);
+      config.schedule.learning_rate = 1e30;
+      config.schedule.batch = config.schedule.max_batch = 640;  // one step an epoch
+      config.refresh_images = refresh_images;
+      Session session(folder.path("a"), config);
+      session.trainer.begin();
+      try {
+        session.trainer.run();
+        ADD_FAILURE() << layer;
+      } catch (const Diverged& error) {
+        EXPECT_NE(std::string(error.what()).find("epoch 1, after its last step"), std::string::npos)
+            << error.what();
+      }
+      const auto metrics = metrics_of(folder.path("a"));
+      ASSERT_EQ(metrics.size(), 1u);
+      EXPECT_TRUE(metrics[0].contains("diverged"));
+      EXPECT_FALSE(metrics[0].contains("test_error_percent"));
+    }
+}
+
+TEST(Trainer, ABatchBeyondTheDataIsRecordedAsItWas) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config("BN");
+  config.schedule.batch = config.schedule.max_batch = 1000000;
+  config.epochs = 1;
+  whole_run(folder.path("a"), config);
+  EXPECT_EQ(metrics_of(folder.path("a")).at(0).at("batch"), 640);
+}
+
+TEST(Trainer, LeftoversGoAndWhatIsTheUsersStays) {
+  const TemporaryFolder folder;
+  make_directories(folder.path("a"));
+  write_file(folder.path("a/notes.tmp"), "mine");
+  write_file(folder.path("a/metrics.jsonl.tmp0123456789abcdef"), "half");
+  const RunFolder run(folder.path("a"));
+  EXPECT_TRUE(file_exists(folder.path("a/notes.tmp")));
+  EXPECT_FALSE(file_exists(folder.path("a/metrics.jsonl.tmp0123456789abcdef")));
+}
+
+TEST(Trainer, EventFilesNeverGoThroughALinkNorIntoOneAnother) {
+  const TemporaryFolder folder;
+  const EventWriter first(folder.path(), 0), second(folder.path(), 1);
+  EXPECT_NE(first.path(), second.path());
+}
+
 std::vector<int> bytes_of(const std::string& base64) {
   static const std::string digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

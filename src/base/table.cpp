@@ -1,8 +1,5 @@
 #include "base/table.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <sstream>
 
@@ -36,12 +33,6 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows) {
     out += line + "\n";
   }
   return out;
-}
-
-size_t terminal_width() {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 100;
 }
 
 std::vector<std::string> wrap(const std::string& text, size_t width) {

@@ -11,9 +11,6 @@ size_t display_width(const std::string& text);
 /// A table in plain text: first row is the header, columns padded, two spaces between.
 std::string format_table(const std::vector<std::vector<std::string>>& rows);
 
-/// Columns of the terminal on standard output; 100 when it is not one.
-size_t terminal_width();
-
 /// Text broken at spaces into lines of at most `width` columns; a longer word has its own line.
 std::vector<std::string> wrap(const std::string& text, size_t width);
 

@@ -25,7 +25,7 @@ struct CheckOptions {
   double gap = 1e-6;      ///< for Spectrum::close, in units of Σ
   bool at_start = false;  ///< γ = 1, b = 0, S = 0 as a new layer has them; else random
   uint64_t seed = 1;
-  double tolerance = 1e-7;  ///< largest relative error of an exact gradient
+  double tolerance = 1e-7;  ///< largest relative error of the gradient
   int64_t directions =
       160;  ///< entries are moved one by one up to this many, else along 32 random ones
 };
@@ -58,8 +58,10 @@ struct CheckResult {
 
   bool any(Verdict verdict) const;
   double largest_exact_error() const;
+  double largest_paper_error() const;
 };
 
+/// The verdicts are on the gradient that the spec has.
 CheckResult check_gradient(const LayerSpec& spec, const CheckOptions& options);
 
 }  // namespace orthobatch

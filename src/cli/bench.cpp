@@ -13,6 +13,7 @@
 #include "cli/bench_tables.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
+#include "cli/options.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "base/processor.h"
@@ -138,8 +139,7 @@ int run_bench(const Arguments& a) {
   const std::vector<bench::Candidate> candidates =
       a.layers.empty() ? bench::all_candidates() : bench::parse_candidates(a.layers);
   check_place(a.json);
-  if (const std::string note = restart_note(); !note.empty())
-    fmt::print(stderr, "orthobatch: {}\n", note);
+  if (const std::string note = restart_note(); !note.empty()) complain(note);
   StatusLine status;
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const bench::Session session = {
@@ -164,19 +164,19 @@ int run_bench(const Arguments& a) {
                "orthobatch: warning: other programs keep this machine busy (load {:.1f}): expect "
                "noise\n",
                load);
+  stop_on_signals();
   try {
     const bench::Results results = measure(a, session, candidates, status);
     const std::vector<bench::Bar> bars = judge(results, session.threads);
     print(status, bar_table(bars));
     if (!a.json.empty()) {
-      write_file(a.json, to_json(results, session, load, bars).dump(1) + "\n");
+      write_output(a.json, to_json(results, session, load, bars).dump(1) + "\n");
       fmt::print("All numbers are in {}\n", a.json);
     }
   } catch (const bench::Stopped&) {
     status.clear();
-    fmt::print(stderr, "orthobatch: stopped{}\n",
-               a.json.empty() ? "" : "; " + a.json + " was not written");
-    return 130;
+    complain("stopped" + (a.json.empty() ? "" : "; " + a.json + " was not written"));
+    return interrupted_code();
   }
   return 0;
 }
@@ -198,11 +198,11 @@ void add_bench(CLI::App& app, Run& run) {
       ->check(CLI::IsMember({"cl", "nchw", "both"}));
   verb->add_option("--sections", a->sections, "What to measure")->capture_default_str();
   verb->add_option("--threads", a->threads, "All threads are so many (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1, 1024));
   verb->add_option("--repeats", a->repeats,
                    fmt::format("Counted rounds (default {}, with --quick {})", default_repeats,
                                quick_repeats))
-      ->check(CLI::Range(1, 100000));
+      ->check(whole_number(1, 100000));
   verb->add_flag("--quick", a->quick,
                  "Small shapes and few repeats: whether it runs, not how fast");
   verb->add_option("--json", a->json, "Writes every number to this file");
@@ -217,7 +217,6 @@ void add_bench(CLI::App& app, Run& run) {
     check("--shapes", [&] { shapes_of(*a); });
     check("--sections", [&] { sections_of(a->sections); });
     run = [a] {
-      stop_on_signals();
       keep_freed_memory();
       return run_bench(*a);
     };

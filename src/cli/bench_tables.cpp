@@ -123,20 +123,29 @@ std::string scaling_table(const bench::ScalingSeries& series) {
 
 std::string bar_table(const std::vector<bench::Bar>& bars) {
   Rows rows = {{"bar", "limit", "measured", "by best", "verdict", "where"}};
+  size_t not_judged = 0;
   for (const bench::Bar& bar : bars) {
+    if (bar.verdict() == bench::Bar::Verdict::not_judged) {
+      ++not_judged;
+      continue;
+    }
     const auto value = [&](const std::optional<double>& x) {
       return x ? fmt::format("{:.2f}{}{}", *x, bar.unit.empty() ? "" : " ", bar.unit) : "-";
     };
-    const std::string where = bar.measured < bar.needed ? fmt::format("{} of {} places measured",
-                                                                      bar.measured, bar.needed)
-                                                        : bar.where;
     rows.push_back({bar.what,
                     fmt::format("{} {}{}{}", bar.at_most ? "<=" : ">=", bar.limit,
                                 bar.unit.empty() ? "" : " ", bar.unit),
-                    value(bar.median), value(bar.best), name_of(bar.verdict()), where});
+                    value(bar.median), value(bar.best), name_of(bar.verdict()), bar.where});
   }
+  const std::string rest = not_judged == 0
+                               ? ""
+                               : fmt::format(
+                                     "{} of {} bars were not judged: not every place they speak of "
+                                     "was measured.\n",
+                                     not_judged, bars.size());
+  if (not_judged == bars.size()) return rest;
   return "What it should be, beside what was measured (judged by the medians)\n" +
-         format_table(rows);
+         format_table(rows) + rest;
 }
 
 }  // namespace orthobatch::cli

@@ -9,6 +9,7 @@
 
 #include "base/table.h"
 #include "base/text.h"
+#include "cli/options.h"
 #include "cli/verbs.h"
 #include "data/batches.h"
 #include "data/catalogue.h"
@@ -17,6 +18,7 @@
 #include "data/svhn.h"
 #include "io/checksum.h"
 #include "io/file.h"
+#include "io/png.h"
 #include "io/temporary_folder.h"
 #include "run/config.h"
 
@@ -101,7 +103,7 @@ int get(const Arguments& a) {
 
 int verify_svhn(const std::string& folder) {
   std::vector<std::vector<std::string>> rows = {{"file", "images", "state"}};
-  bool missing = false;
+  bool missing = false, other = false;
   for (const SvhnFile& file : svhn_files()) {
     const std::string path = join_path(folder, file.name);
     if (!file_exists(path)) {
@@ -114,6 +116,7 @@ int verify_svhn(const std::string& folder) {
     FileSource source(path);
     read_svhn(source, path, set);
     const std::string sum = md5_of_file(path);
+    other = other || sum != file.md5;
     rows.push_back({file.name, std::to_string(set.count()),
                     sum == file.md5 ? "the official file"
                                     : fmt::format("content valid, but not the official file: {} "
@@ -121,7 +124,11 @@ int verify_svhn(const std::string& folder) {
                                                   file.images, file.md5, sum)});
   }
   fmt::print("{}:\n{}", folder, format_table(rows));
-  return missing ? 1 : 0;
+  if (other)
+    fmt::print(
+        "Not verified: nets can be trained on a file that is not the official one, but their "
+        "errors\ncannot be compared with the paper's.\n");
+  return missing || other ? 1 : 0;
 }
 
 int verify(const Arguments& a) {
@@ -172,8 +179,9 @@ int show(const Arguments& a) {
                data.scale.mean[c], data.scale.deviation[c]);
   const Augmentation augmentation = paper_config(a.name, "BN").augment;
   fmt::print("augmented: {:.0f} images/s from one thread\n", loading_rate(data, augmentation));
-  write_png(a.picture,
-            contact_sheet(data.train, a.columns, a.augmented ? augmentation : Augmentation{}, 1));
+  const Bytes sheet = encode_png(
+      contact_sheet(data.train, a.columns, a.augmented ? augmentation : Augmentation{}, 1));
+  write_output(a.picture, sheet.data(), sheet.size());
   fmt::print("{} training images of each digit{}: {}\n", a.columns,
              a.augmented ? " as augmented" : "", a.picture);
   return 0;
@@ -196,9 +204,11 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
     verb->add_option("--picture", a->picture, "Contact sheet to write")->capture_default_str();
     verb->add_option("--columns", a->columns, "Images of each digit")
         ->capture_default_str()
-        ->check(CLI::Range(1, 200));
+        ->check(whole_number(1, 200));
     verb->add_flag("--augmented", a->augmented, "As training sees them");
   }
+  if (action == verify)
+    verb->footer("Exit code 1 where a file is missing, damaged or not the official one.");
   verb->callback([&run, a, action] { run = [a, action] { return action(*a); }; });
 }
 

@@ -4,15 +4,17 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
 #include "base/table.h"
-#include "cli/interrupt.h"
+#include "cli/options.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "data/pictures.h"
 #include "io/file.h"
+#include "io/png.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/run_folder.h"
@@ -49,6 +51,22 @@ std::string confusion_table(const Evaluation& result) {
   return format_table(rows);
 }
 
+/// Beside the checkpoint where the user names no place: a run that cannot be written to is no less
+/// worth evaluating.
+void save_picture(const Arguments& a, const std::string& folder, const Bytes& png) {
+  const std::string path = !a.picture.empty() ? a.picture : join_path(folder, "confusion.png");
+  try {
+    if (a.picture.empty())
+      write_file(path, png.data(), png.size());
+    else
+      write_output(path, png.data(), png.size());
+    fmt::print("The same as a picture: {}\n", path);
+  } catch (const FileError& error) {
+    if (!a.picture.empty()) throw;
+    fmt::print("No picture of it: {}; --picture FILE names another place\n", error.what());
+  }
+}
+
 int evaluate_checkpoint(const Arguments& a) {
   const bool folder = std::filesystem::is_directory(a.checkpoint);
   const std::string path = folder ? best_checkpoint(a.checkpoint) : a.checkpoint;
@@ -66,18 +84,16 @@ int evaluate_checkpoint(const Arguments& a) {
         test.channels));
 
   torch::set_num_threads(a.threads);
-  // The net's own scale: another set's would be another input.
-  const auto result = evaluate(checkpoint.net, test, checkpoint.scale, interrupted());
-  if (!result) return 130;
+  // The net's own scale: another set's would be another input. A signal ends the program: there is
+  // nothing to save.
+  const std::atomic<bool> never{false};
+  const auto result = evaluate(checkpoint.net, test, checkpoint.scale, never);
   fmt::print("{}: {} on {}, {} epoch{}\n", path, layers_text(config), name, checkpoint.state.epoch,
              checkpoint.state.epoch == 1 ? "" : "s");
   fmt::print("test error {:.2f} % ({} of {}), loss {:.5f}\n\n", result->error_percent(),
              result->wrong, result->images, result->loss);
   fmt::print("Answers, for each label:\n{}\n", confusion_table(*result));
-  const std::string picture =
-      !a.picture.empty() ? a.picture : join_path(parent_path(path), "confusion.png");
-  write_png(picture, confusion_picture(result->confusion));
-  fmt::print("The same as a picture: {}\n", picture);
+  save_picture(a, parent_path(path), encode_png(confusion_picture(result->confusion)));
   return 0;
 }
 
@@ -95,13 +111,8 @@ void add_eval(CLI::App& app, Run& run) {
   verb->add_option(
       "--picture", a->picture,
       "Where to write the confusion matrix (default: confusion.png beside the checkpoint)");
-  verb->add_option("--threads", a->threads, "Default: all")->check(CLI::Range(1, 1024));
-  verb->callback([&run, a] {
-    run = [a] {
-      stop_on_signals();
-      return evaluate_checkpoint(*a);
-    };
-  });
+  verb->add_option("--threads", a->threads, "Default: all")->check(whole_number(1, 1024));
+  verb->callback([&run, a] { run = [a] { return evaluate_checkpoint(*a); }; });
 }
 
 }  // namespace orthobatch::cli

@@ -4,8 +4,13 @@
 
 namespace orthobatch::cli {
 
-/// From now on the first Ctrl-C (or SIGTERM) sets interrupted(), the second ends the process.
+/// From now on the first SIGINT (Ctrl-C), SIGTERM or SIGHUP sets interrupted(), the second ends the
+/// process. Called where the work begins that looks at interrupted(): before, while files are read,
+/// a signal ends the program at once.
 void stop_on_signals();
 const std::atomic<bool>& interrupted();
+
+/// The exit code of a program that a signal ended, as a shell counts it: 128 and its number.
+int interrupted_code();
 
 }  // namespace orthobatch::cli

@@ -1,6 +1,7 @@
 // orthobatch layers: the methods of the registry.
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -8,6 +9,7 @@
 #include "base/text.h"
 #include "cli/verbs.h"
 #include "core/registry.h"
+#include "io/terminal.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -52,7 +54,7 @@ int show(const std::string& only) {
                join_choices(names), suggestion(only, names));
     return 2;
   }
-  const size_t width = std::clamp<size_t>(terminal_width(), 80, 140), first = 20;
+  const size_t width = std::clamp<size_t>(terminal_width(STDOUT_FILENO, 100), 80, 140), first = 20;
   const size_t rest = (width - first - 6) / 3;
   fmt::print("{}", format_wrapped_table(rows, {first, rest, rest, rest}));
   if (only.empty())

@@ -1,22 +1,40 @@
-#include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
 
 #include "base/text.h"
+#include "cli/options.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
+#include "nn/message.h"
 #include "nn/warnings.h"
 #include "orthobatch/spec.h"
 
 namespace {
 
-/// Torch's messages carry a stack trace after their first part.
-std::string message_of(const std::exception& error) {
-  if (const auto* torch_error = dynamic_cast<const c10::Error*>(&error))
-    return torch_error->what_without_backtrace();
-  return error.what();
+using orthobatch::cli::complain;
+
+/// Where standard input, output or error is closed, the next file that is opened would take its
+/// place, and be read or written as such.
+void open_standard_streams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest that is free
+}
+
+/// Output that did not arrive is an error, whatever else went well.
+int with_output_written(int code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+  complain(fmt::format("standard output: cannot write{}{}", errno != 0 ? ": " : "",
+                       errno != 0 ? std::strerror(errno) : ""));
+  return code == 0 ? 1 : code;
 }
 
 std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
@@ -29,27 +47,34 @@ std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
                      orthobatch::suggestion(word, verbs));
 }
 
-std::string unexpected_argument(const CLI::App& app) {
-  const std::string word = app.remaining(/*recurse=*/true).at(0);
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands())
-    for (const CLI::Option* option : verb->get_options())
-      if (option->nonpositional()) names.push_back("--" + option->get_lnames().at(0));
-  return fmt::format("an argument was not expected: {}{}", word,
-                     orthobatch::suggestion(word, names));
-}
-
 /// Torch's warnings without its logger's decoration.
 class PlainWarnings : public orthobatch::WarningHandler {
  public:
-  void take(const std::string& message) override {
-    fmt::print(stderr, "orthobatch: warning: {}\n", message);
-  }
+  void take(const std::string& message) override { complain("warning: " + message); }
 };
+
+/// The verb, with its errors told in one line.
+int run_verb(const orthobatch::cli::Run& run) {
+  PlainWarnings warnings;
+  const orthobatch::WarningGuard guard(&warnings);
+  try {
+    return run();
+  } catch (const orthobatch::SpecError& error) {
+    complain(error.what());
+    return 2;
+  } catch (const std::system_error& error) {
+    if (!std::ferror(stdout)) complain(error.what());  // else it is told at the end
+    return 1;
+  } catch (const std::exception& error) {
+    complain(orthobatch::message_of(error));
+    return 1;
+  }
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   CLI::App app{"Batch-orthogonalization layers for LibTorch, and the paper they come from.",
                "orthobatch"};
   app.set_version_flag("--version", orthobatch::cli::version_text,
@@ -66,29 +91,20 @@ int main(int argc, char** argv) {
   orthobatch::cli::add_layers(app, run);
   orthobatch::cli::add_check(app, run);
   orthobatch::cli::add_bench(app, run);
+  orthobatch::cli::refuse_empty_values(app);
   if (const std::string complaint = unknown_verb(app, argc, argv); !complaint.empty()) {
-    fmt::print(stderr, "orthobatch: {}\n", complaint);
+    complain(complaint);
     return 2;
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
-    fmt::print(stderr, "orthobatch: {}\n", unexpected_argument(app));
+    complain(orthobatch::cli::unexpected_word(app, argc, argv));
     return 2;
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    return with_output_written(code == 0 ? 0 : 2);
   }
-  PlainWarnings warnings;
-  const orthobatch::WarningGuard guard(&warnings);
   orthobatch::cli::restart_on_right_core(argv);
-  try {
-    return run();
-  } catch (const orthobatch::SpecError& error) {
-    fmt::print(stderr, "orthobatch: {}\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "orthobatch: {}\n", message_of(error));
-    return 1;
-  }
+  return with_output_written(run_verb(run));
 }

@@ -26,9 +26,9 @@ int report(const Arguments& a) {
     markdown += (markdown.empty() ? "" : "\n") + to_markdown(result);
   }
   const std::string page = report_page(results, {!a.no_samples});
-  write_file(a.page, page);
-  if (!a.json.empty()) write_file(a.json, to_text(to_json(results)) + "\n");
-  if (!a.markdown.empty()) write_file(a.markdown, markdown);
+  write_output(a.page, page);
+  if (!a.json.empty()) write_output(a.json, to_text(to_json(results)) + "\n");
+  if (!a.markdown.empty()) write_output(a.markdown, markdown);
   fmt::print("Report: {} ({:.2f} MB)\n", a.page, static_cast<double>(page.size()) / 1e6);
   return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
+#include "cli/options.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "io/file.h"
@@ -63,6 +64,8 @@ int reproduce(Arguments a) {
   Progress progress(Progress::style_for_terminal(a.quiet));
   if (const std::string note = restart_note(); !note.empty()) progress.line(note);
   Reproduction reproduction(chosen, all, a.options, progress, interrupted());
+  reproduction.prepare();
+  stop_on_signals();
   const Reproduction::Outcome outcome = reproduction.run();
   progress.clear();
 
@@ -70,13 +73,14 @@ int reproduce(Arguments a) {
   const std::vector<ExperimentResult> results = read_results({a.options.out});
   write_file(page, report_page(results, {}));
   if (outcome.stopped) {
-    fmt::print(stderr, "orthobatch: stopped; the same command goes on where it was\n");
-    return 130;
+    complain("stopped; the same command goes on where it was");
+    return interrupted_code();
   }
   print_tables(results, chosen.name);
-  fmt::print("\n{} trained now, {} were done before, {} diverged. Report: {}\n", outcome.trained,
-             outcome.found_done, outcome.diverged.size(), page);
-  for (const std::string& row : outcome.failed) fmt::print(stderr, "orthobatch: {}\n", row);
+  fmt::print("\n{} trained now, {} were done before, {} diverged, {} failed. Report: {}\n",
+             outcome.trained, outcome.found_done, outcome.diverged.size(), outcome.failed.size(),
+             page);
+  for (const std::string& row : outcome.failed) complain(row);
   return outcome.failed.empty() ? 0 : 1;
 }
 
@@ -91,28 +95,29 @@ void add_reproduce(CLI::App& app, Run& run) {
       ->required();
   verb->add_option("--out", a->options.out, "Folder of the runs and report.html")->required();
   verb->add_option("--epochs", a->changes.epochs, "In place of the experiment's own")
-      ->check(CLI::Range(1, 100000));
+      ->check(whole_number(1, 100000));
   verb->add_option("--seeds", a->changes.seeds, "Seeds 1 to so many, for every row")
-      ->check(CLI::Range(1, 1000));
+      ->check(whole_number(1, 1000));
   verb->add_option("--rows", a->changes.rows,
                    "Only rows whose name, with or without its arguments, matches this shell "
                    "pattern; may be given again")
       ->take_all()
-      ->allow_extra_args(false);
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
   verb->add_option("--subset", a->changes.subset, "Only the first so many training images")
-      ->check(CLI::Range(2, 100000000));
+      ->check(whole_number(2, 100000000));
   verb->add_option("--head", a->changes.head,
                    "flat, average or max, in place of the experiment's own");
   verb->add_option("--padding", a->changes.padding,
                    "valid or same, in place of the experiment's own");
   verb->add_option("--threads", a->options.threads, "Of the training step (default: all)")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1, 1024));
   verb->add_option("--data-dir", a->options.data_dir,
                    "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
   verb->add_flag("--quiet", a->quiet, "No progress, only the table and errors");
   verb->callback([&run, a] {
     run = [a] {
-      stop_on_signals();
       keep_freed_memory();
       return reproduce(*a);
     };

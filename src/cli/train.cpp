@@ -8,6 +8,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/memory.h"
+#include "cli/options.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
@@ -46,7 +47,7 @@ TrainConfig config_of(const Arguments& a) {
     config = paper_config(a.data.empty() ? "mnist" : a.data, layer);
   } else {
     nlohmann::json json = nlohmann::json::object();
-    if (!a.config.empty()) json = parse_json(read_text(a.config), a.config);
+    if (!a.config.empty()) json = parse_json(read_input(a.config), a.config);
     if (json.is_object()) {
       for (const Setting& setting : settings) apply_setting(setting, json);
       if (!a.data.empty()) json["data"] = a.data;
@@ -88,11 +89,10 @@ std::string count_text(int64_t n) {
 
 int finish(Trainer& trainer, const RunFolder& folder, Progress& progress) {
   if (trainer.run() == Trainer::Outcome::stopped) {
-    fmt::print(stderr,
-               "orthobatch: stopped in epoch {} after {} steps; go on with: orthobatch train "
-               "--resume {}\n",
-               trainer.state().epoch + 1, trainer.state().step, folder.path());
-    return 130;
+    complain(
+        fmt::format("stopped in epoch {} after {} steps; go on with: orthobatch train --resume {}",
+                    trainer.state().epoch + 1, trainer.state().step, folder.path()));
+    return interrupted_code();
   }
   const BestEpoch& best = trainer.state().best;
   progress.line(fmt::format("best epoch {}: test error {:.2f} %, loss {:.4f}; run in {}",
@@ -119,6 +119,7 @@ int begin(const Arguments& a) {
     throw std::invalid_argument(fmt::format(
         "{} holds a run already: go on with --resume {}, or give another --out", path, path));
   const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
+  map_sizes(config.net, data.train.height, data.train.width);  // before anything is written
   const RunFolder folder(path);
   if (folder.has_run())
     throw std::invalid_argument(fmt::format(
@@ -126,6 +127,7 @@ int begin(const Arguments& a) {
   Progress progress(Progress::style_for_terminal(a.quiet));
   announce(config, data, folder, progress);
   Trainer trainer(config, data, folder, progress, interrupted());
+  stop_on_signals();
   trainer.begin();
   return finish(trainer, folder, progress);
 }
@@ -146,6 +148,7 @@ int resume(const Arguments& a) {
   Progress progress(Progress::style_for_terminal(a.quiet));
   announce(run.config, data, folder, progress);
   Trainer trainer(run.config, data, folder, progress, interrupted());
+  stop_on_signals();
   if (run.checkpoint) {
     trainer.resume(std::move(*run.checkpoint), run.changed);
     progress.line(fmt::format("going on after epoch {}, step {}", trainer.state().epoch,
@@ -164,9 +167,12 @@ void add_train(CLI::App& app, Run& run) {
   auto* data = verb->add_option("--data", a->data,
                                 "mnist (default), svhn (train and extra), svhn-train or synthetic");
   auto* layer = verb->add_option("--layer", a->layers,
-                                 "Layer spec, for all blocks; or one for each block (default BN)")
+                                 "Layer spec, for all blocks; or given again, one for each block "
+                                 "(default BN)")
                     ->take_all()
-                    ->allow_extra_args(false);
+                    ->expected(1)
+                    ->allow_extra_args(false)
+                    ->type_name("SPEC");
   verb->add_option("--epochs", a->epochs, "Epochs to train (default 25)");
   auto* config =
       verb->add_option("--config", a->config, "JSON file with settings; options here win over it");
@@ -178,7 +184,8 @@ void add_train(CLI::App& app, Run& run) {
   auto* out =
       verb->add_option("--out", a->out, "Folder of the run (default runs/DATA-LAYER-seedN)");
   auto* seed =
-      verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation (default 1)");
+      verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation (default 1)")
+          ->check(seed_number());
   auto* subset = verb->add_option("--subset", a->subset, "Only the first so many training images");
   auto* batch =
       verb->add_option("--batch", a->batch, "Images in a step at the start (default 256)");
@@ -212,7 +219,6 @@ void add_train(CLI::App& app, Run& run) {
         throw CLI::ValidationError(option->get_name(),
                                    "expected only in a new run, found with --resume");
     run = [a] {
-      stop_on_signals();
       keep_freed_memory();
       return a->resume.empty() ? begin(*a) : resume(*a);
     };

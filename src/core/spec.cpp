@@ -233,6 +233,9 @@ class SpecParser {
     const char* begin = text_.data() + at_;
     const char* end = text_.data() + text_.size();
     const auto [stop, error] = std::from_chars(begin, end, value);
+    if (error == std::errc::result_out_of_range)
+      fail(at_, "expected " + range_text(p) + " for " + p.name + ", found " +
+                    std::string(begin, stop) + ", which no double can hold (inf is infinity)");
     if (error != std::errc() || std::isnan(value))
       fail(at_, "expected " + range_text(p) + " for " + p.name +
                     " (written as 1e-5, 0, inf or 1/100), found " + found());

@@ -1,6 +1,5 @@
 #include "experiment/reproduce.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/core.h>
 #include <torch/utils.h>
 
@@ -11,6 +10,7 @@
 
 #include "experiment/machine.h"
 #include "io/file.h"
+#include "nn/message.h"
 #include "run/names.h"
 #include "run/run_record.h"
 #include "train/net_pictures.h"
@@ -23,12 +23,6 @@ namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
-
-std::string message_of(const std::exception& error) {
-  if (const auto* torch_error = dynamic_cast<const c10::Error*>(&error))
-    return torch_error->what_without_backtrace();
-  return error.what();
-}
 
 }  // namespace
 
@@ -231,7 +225,7 @@ void Reproduction::make_all(Outcome& outcome) {
       make(job, outcome);
       ++(job.settled ? settled : left);
     }
-    if (left == 0) return;
+    if (left == 0 || outcome.stopped) return;
     if (settled > 0) continue;
     if (left != told)
       progress_.line(fmt::format("{} left, in the hands of another process: waiting for it", left));
@@ -241,7 +235,7 @@ void Reproduction::make_all(Outcome& outcome) {
   }
 }
 
-Reproduction::Outcome Reproduction::run() {
+void Reproduction::prepare() {
   list_jobs();
   for (const Job& job : jobs_) check_settings(job);
   make_directories(options_.out);
@@ -251,6 +245,9 @@ Reproduction::Outcome Reproduction::run() {
                                     [&](const Job& job) { return epochs_missing(job) > 0; });
   if (missing != jobs_.end()) data_for(missing->row->config);
   write_description();
+}
+
+Reproduction::Outcome Reproduction::run() {
   Outcome outcome;
   make_all(outcome);
   return outcome;

@@ -34,9 +34,12 @@ class Reproduction {
     int64_t trained = 0, found_done = 0;
     std::vector<std::string> diverged, failed;  ///< "ROW, seed 1: why"
   };
-  /// Seeds are the outer loop: a table is whole as early as can be. Runs that are done are left
-  /// alone, others go on where they were; several processes on one folder share its runs. Throws
+  /// Looks at what the folder holds, loads the data and writes the experiment's description. Throws
   /// std::invalid_argument, before any training, where the folder holds runs with other settings.
+  void prepare();
+
+  /// Seeds are the outer loop: a table is whole as early as can be. Runs that are done are left
+  /// alone, others go on where they were; several processes on one folder share its runs.
   Outcome run();
 
  private:

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <cstdio>
 #include <stdexcept>
 #include <vector>
 

@@ -12,6 +12,20 @@ namespace orthobatch {
 
 using nlohmann::json;
 
+namespace {
+
+/// As JSON, whatever bytes are in its texts, and no more of it than a message can hold.
+std::string brief(const json& value) {
+  constexpr size_t longest = 200;
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
+  if (text.size() <= longest) return text;
+  size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + " …";
+}
+
+}  // namespace
+
 JsonFields::JsonFields(const json& object, std::string where)
     : object_(object), where_(std::move(where)) {
   if (!object.is_object()) fail("expected an object", object);
@@ -47,7 +61,7 @@ void JsonFields::refuse_others() const {
 }
 
 void JsonFields::fail(const std::string& what, const json& found) const {
-  throw std::invalid_argument(fmt::format("{}: {}, found {}", where_, what, found.dump()));
+  throw std::invalid_argument(fmt::format("{}: {}, found {}", where_, what, brief(found)));
 }
 
 const json* JsonFields::find(const char* key, Test is, const char* expected) {
@@ -58,13 +72,18 @@ const json* JsonFields::find(const char* key, Test is, const char* expected) {
   return &*it;
 }
 
-const json* JsonFields::find_integer(const char* key) {
+std::optional<int64_t> JsonFields::find_integer(const char* key, int64_t most) {
   const json* v = find(key, &json::is_number, "an integer");
-  if (!v) return nullptr;
-  const double value = v->get<double>();
-  if (value != std::floor(value) || value < 0 || value > 9007199254740992.0)
-    fail(fmt::format("{}: expected an integer, 0 or more", key), *v);
-  return v;
+  if (!v) return std::nullopt;
+  constexpr double exact = 9007199254740992.0;  // beyond it 1e16 may stand for a neighbour
+  std::optional<int64_t> value;
+  if (v->is_number_unsigned()) {
+    if (v->get<uint64_t>() <= static_cast<uint64_t>(most)) value = v->get<int64_t>();
+  } else if (const double x = v->get<double>(); x >= 0 && x <= exact && x == std::floor(x)) {
+    if (static_cast<int64_t>(x) <= most) value = static_cast<int64_t>(x);
+  }
+  if (!value) fail(fmt::format("{}: expected an integer, 0 to {}", key, most), *v);
+  return value;
 }
 
 }  // namespace orthobatch

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,10 @@ class JsonFields {
   void flag(const char* key, bool& out);
   template <typename Integer>
   void integer(const char* key, Integer& out) {
-    if (const nlohmann::json* v = find_integer(key))
-      out = v->is_number_integer() ? v->get<Integer>() : static_cast<Integer>(v->get<double>());
+    constexpr auto most = std::numeric_limits<int64_t>::max();
+    constexpr auto own = static_cast<uint64_t>(std::numeric_limits<Integer>::max());
+    if (const auto value = find_integer(key, own < most ? static_cast<int64_t>(own) : most))
+      out = static_cast<Integer>(*value);
   }
   /// Null where it is not there.
   const nlohmann::json* object(const char* key);
@@ -41,7 +45,8 @@ class JsonFields {
  private:
   using Test = bool (nlohmann::json::*)() const noexcept;
   const nlohmann::json* find(const char* key, Test is, const char* expected);
-  const nlohmann::json* find_integer(const char* key);
+  /// From 0 to `most`.
+  std::optional<int64_t> find_integer(const char* key, int64_t most);
 
   const nlohmann::json& object_;
   std::string where_;

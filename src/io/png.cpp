@@ -71,7 +71,7 @@ void Picture::text(int x, int y, const std::string& text, int scale, uint8_t gre
   }
 }
 
-void write_png(const std::string& path, const Picture& picture) {
+Bytes encode_png(const Picture& picture) {
   Bytes rows;
   rows.reserve(picture.rgb.size() + picture.height);
   for (int y = 0; y < picture.height; ++y) {
@@ -82,7 +82,7 @@ void write_png(const std::string& path, const Picture& picture) {
   uLongf size = compressBound(rows.size());
   Bytes compressed(size);
   if (compress2(compressed.data(), &size, rows.data(), rows.size(), 9) != Z_OK)
-    throw std::runtime_error(path + ": zlib cannot compress the picture");
+    throw std::runtime_error("zlib cannot compress a picture");
   compressed.resize(size);
 
   Bytes header, out = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -93,7 +93,12 @@ void write_png(const std::string& path, const Picture& picture) {
   put_chunk(out, "IHDR", header);
   put_chunk(out, "IDAT", compressed);
   put_chunk(out, "IEND", {});
-  write_file(path, out.data(), out.size());
+  return out;
+}
+
+void write_png(const std::string& path, const Picture& picture) {
+  const Bytes bytes = encode_png(picture);
+  write_file(path, bytes.data(), bytes.size());
 }
 
 }  // namespace orthobatch

@@ -22,8 +22,10 @@ struct Picture {
   static int text_width(const std::string& text, int scale);
 };
 
-/// As a PNG file, at once or not at all. By hand: a header, zlib and a checksum are all it takes
-/// without filters or palettes, where libpng wants a callback for each error.
+/// The bytes of a PNG file. By hand: a header, zlib and a checksum are all it takes without filters
+/// or palettes, where libpng wants a callback for each error.
+std::vector<uint8_t> encode_png(const Picture& picture);
+/// The file, at once or not at all.
 void write_png(const std::string& path, const Picture& picture);
 
 }  // namespace orthobatch

@@ -16,17 +16,18 @@ size_t MemorySource::read(void* out, size_t n) {
   return n;
 }
 
-FileSource::FileSource(const std::string& path)
-    : path_(path), file_(std::fopen(path.c_str(), "rb")) {
-  if (!file_) throw FileError(path, std::string("cannot open: ") + std::strerror(errno));
+FileSource::FileSource(const std::string& path) : path_(path), file_(nullptr) {
+  Descriptor file = open_file(path);
+  file_ = ::fdopen(file.get(), "rb");
+  if (!file_) throw FileError(path, "cannot open", errno);
+  file.release();
 }
 
 FileSource::~FileSource() { std::fclose(file_); }
 
 size_t FileSource::read(void* out, size_t n) {
   const size_t got = std::fread(out, 1, n, file_);
-  if (got < n && std::ferror(file_))
-    throw FileError(path_, std::string("cannot read: ") + std::strerror(errno));
+  if (got < n && std::ferror(file_)) throw FileError(path_, "cannot read", errno);
   return got;
 }
 

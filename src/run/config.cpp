@@ -199,13 +199,14 @@ void check_config(TrainConfig& config) {
   require_data_name(config.data);
   require(config.epochs >= 1 && config.epochs <= 100000, "epochs", "1 to 100000",
           static_cast<double>(config.epochs));
-  require(config.threads >= 1 && config.threads <= 1024, "threads", "1 to 1024", config.threads);
+  require(config.threads >= 0 && config.threads <= 1024, "threads", "0 (all) to 1024",
+          config.threads);
   require(config.augment_threads >= 1 && config.augment_threads <= 256, "augment_threads",
           "1 to 256", config.augment_threads);
   require(config.checkpoint_minutes > 0, "checkpoint_minutes", "a number above 0",
           config.checkpoint_minutes);
-  require(config.refresh_images >= 0, "refresh_images", "0 or more",
-          static_cast<double>(config.refresh_images));
+  require(config.refresh_images == 0 || config.refresh_images >= 2, "refresh_images",
+          "0 (none), or 2 or more", static_cast<double>(config.refresh_images));
   require(config.subset >= 0, "subset", "0 or more", static_cast<double>(config.subset));
   const auto pixels = [](const char* name, double x) {
     require(x >= 0 && x <= 14, std::string("augment: ") + name, "0 to 14 pixels", x);

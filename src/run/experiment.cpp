@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/text.h"
 #include "embedded/experiments.h"
@@ -39,7 +41,9 @@ std::string without_arguments(const std::string& row) {
 std::vector<uint64_t> read_seeds(const json& list, const JsonFields& at) {
   std::vector<uint64_t> seeds;
   for (const json& seed : list) {
-    if (!seed.is_number_unsigned()) at.fail("seeds: expected a list of integers, 0 or more", list);
+    constexpr uint64_t largest = std::numeric_limits<int64_t>::max();
+    if (!seed.is_number_unsigned() || seed.get<uint64_t>() > largest)
+      at.fail(fmt::format("seeds: expected a list of integers, 0 to {}", largest), list);
     seeds.push_back(seed.get<uint64_t>());
   }
   if (seeds.empty() || std::set<uint64_t>(seeds.begin(), seeds.end()).size() != seeds.size())
@@ -56,13 +60,19 @@ std::vector<std::string> read_texts(const json& list, const char* key, const Jso
   return texts;
 }
 
-/// Settings are a part of a run's config; the rest of it has its own place in the file.
+/// Settings are a part of a run's config; the rest of it has its own place.
 void check_settings(const json& settings, const std::string& where) {
-  for (const char* key : {"data", "layer", "epochs", "seed", "threads", "blocks"})
+  constexpr std::pair<const char*, const char*> places[] = {
+      {"data", "the experiment has one \"data\", beside \"rows\""},
+      {"layer", "each row has its own"},
+      {"blocks", "each row has its own"},
+      {"epochs", "it stands beside \"settings\""},
+      {"seed", "\"seeds\" stands beside \"settings\""},
+      {"threads", "reproduce takes it as --threads"}};
+  for (const auto& [key, place] : places)
     if (settings.contains(key))
-      throw std::invalid_argument(
-          fmt::format("{}: expected no '{}' here (it stands beside \"settings\"), found {}", where,
-                      key, settings.at(key).dump()));
+      throw std::invalid_argument(fmt::format("{}: expected no '{}' here ({}), found {}", where,
+                                              key, place, settings.at(key).dump()));
 }
 
 PaperResult read_paper(const json& object, const std::string& where) {
@@ -79,6 +89,18 @@ PaperResult read_paper(const json& object, const std::string& where) {
   if (loss >= 0) paper.loss = loss;
   if (epoch >= 0) paper.epoch = epoch;
   return paper;
+}
+
+/// The name of an experiment that is a file: it goes into the report, which is UTF-8.
+std::string name_in_utf8(const std::string& path) {
+  const std::string name = std::filesystem::path(path).stem().string();
+  try {
+    (void)json(name).dump();
+  } catch (const json::type_error&) {
+    throw std::invalid_argument("experiment: expected a file whose name is UTF-8, found '" + path +
+                                "'");
+  }
+  return name;
 }
 
 /// What rows inherit from the experiment.
@@ -111,6 +133,8 @@ ExperimentRow read_row(const json& object, const std::string& where, const Defau
     row.paper = read_paper(*paper, fields.path("paper"));
   fields.refuse_others();
   if (layer.empty() && !blocks) fields.fail("expected a \"layer\" or \"blocks\"", object);
+  if (!layer.empty() && blocks)
+    fields.fail("expected a \"layer\" or \"blocks\", each with its own, not both", object);
 
   if (!defaults.version.is_null()) config["version"] = defaults.version;
   config["data"] = defaults.data;
@@ -118,15 +142,11 @@ ExperimentRow read_row(const json& object, const std::string& where, const Defau
   if (!layer.empty()) config["layer"] = layer;
   if (blocks) config["blocks"] = *blocks;
   row.config = config_from_json(config, where);
-  row.config.threads = 1;  // any that passes the check
   try {
     check_config(row.config);
-  } catch (const SpecError& error) {
-    throw std::invalid_argument(fmt::format("{}: {}", where, error.what()));
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("{}: {}", where, error.what()));
   }
-  row.config.threads = 0;
   if (row.name.empty()) row.name = layers_text(row.config);
   return row;
 }
@@ -231,8 +251,7 @@ Experiment find_experiment(const std::string& name) {
     throw std::invalid_argument(fmt::format("experiment: expected {} or a file, found '{}'{}",
                                             join_choices(experiment_names()), name,
                                             suggestion(name, experiment_names())));
-  return experiment_from_json(parse_json(read_text(name), name),
-                              std::filesystem::path(name).stem().string(), name);
+  return experiment_from_json(parse_json(read_input(name), name), name_in_utf8(name), name);
 }
 
 }  // namespace orthobatch

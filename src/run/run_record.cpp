@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <sstream>
 #include <stdexcept>
@@ -135,6 +136,8 @@ RunRecord read_run(const std::string& path) {
     try {
       std::istringstream text(read_text(failure));
       while (run.failed.empty() && std::getline(text, run.failed)) continue;
+      const auto control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+      std::replace_if(run.failed.begin(), run.failed.end(), control, '?');  // terminals obey them
       if (run.failed.empty()) run.failed = "for a reason that was not written";
     } catch (const FileError&) {
       run.failed = "for a reason that cannot be read";

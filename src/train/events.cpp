@@ -1,5 +1,6 @@
 #include "train/events.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -75,10 +76,19 @@ uint32_t masked_crc(const std::string& data) {
 EventWriter::EventWriter(const std::string& directory, int64_t first_step) {
   char host[128] = "host";
   ::gethostname(host, sizeof host - 1);
-  path_ = join_path(directory, events_prefix + std::to_string(static_cast<int64_t>(wall_time())) +
-                                   "." + host + "." + std::to_string(::getpid()));
-  file_ = std::fopen(path_.c_str(), "ab");
-  if (!file_) throw FileError(path_, std::string("cannot write: ") + std::strerror(errno));
+  const std::string name =
+      join_path(directory, events_prefix + std::to_string(static_cast<int64_t>(wall_time())) + "." +
+                               host + "." + std::to_string(::getpid()));
+  // Always a file of its own: a run may be taken up twice within a second.
+  for (int attempt = 0; !file_; ++attempt) {
+    path_ = attempt == 0 ? name : name + "." + std::to_string(attempt);
+    const int fd =
+        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0)
+      file_ = ::fdopen(fd, "wb");
+    else if (errno != EEXIST || attempt == 1000)
+      throw FileError(path_, "cannot write", errno);
+  }
   std::string version = event_at(0);
   put_bytes(version, 3, "brain.Event:2");
   record(version);
@@ -114,7 +124,7 @@ void EventWriter::record(const std::string& event) {
   out += event;
   put_raw(out, masked_crc(event));
   if (std::fwrite(out.data(), 1, out.size(), file_) != out.size() || std::fflush(file_) != 0)
-    throw FileError(path_, std::string("cannot write: ") + std::strerror(errno));
+    throw FileError(path_, "cannot write", errno);
 }
 
 }  // namespace orthobatch

@@ -1,21 +1,23 @@
 #include "train/progress.h"
 
 #include <fmt/core.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+
+#include "io/terminal.h"
 
 namespace orthobatch {
 namespace {
 
 constexpr double redraw_seconds = 0.1, line_seconds = 60;
 
-int columns() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
+size_t columns() { return terminal_width(STDERR_FILENO, 80); }
+
+/// A line that cannot be written, as on a terminal that is gone, must not end a training.
+void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace
 
@@ -41,7 +43,7 @@ void Progress::clear() {
 void Progress::line(const std::string& text) {
   if (style_ == Style::quiet) return;
   clear();
-  fmt::print(stderr, "{}\n", text);
+  say(text + "\n");
 }
 
 void Progress::update(const Moment& m) {
@@ -63,18 +65,18 @@ void Progress::update(const Moment& m) {
         fmt::format(", {} of all", duration_text(m.seconds_left + epoch * overall_->epochs_after));
   }
   if (style_ == Style::lines) {
-    fmt::print(stderr, "{} {}\n", head, numbers);
+    say(head + " " + numbers + "\n");
     return;
   }
-  const int room = columns() - static_cast<int>(head.size() + numbers.size()) - 6;
+  const int room = static_cast<int>(columns()) - static_cast<int>(head.size() + numbers.size()) - 6;
   std::string bar;
   if (room >= 8) {
     const int full = static_cast<int>(share * std::min(room, 40));
     bar = " [" + std::string(full, '=') + std::string(std::min(room, 40) - full, ' ') + "]";
   }
   std::string text = head + bar + " " + numbers;
-  text.resize(std::min<size_t>(text.size(), std::max(columns() - 1, 1)));
-  fmt::print(stderr, "\r\033[K{}", text);
+  text.resize(std::min(text.size(), std::max<size_t>(columns(), 2) - 1));
+  say("\r\033[K" + text);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -1,6 +1,5 @@
 #include "train/run_folder.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -12,9 +11,7 @@ namespace orthobatch {
 
 RunFolder::RunFolder(const std::string& path) : path_(path) {
   make_directories(path);
-  const std::string name = in(lock_name);
-  lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) throw FileError(name, std::string("cannot write: ") + std::strerror(errno));
+  lock_ = open_own_file(in(lock_name)).release();
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock_);
     throw RunInUse(path);
@@ -27,7 +24,7 @@ void RunFolder::remove_leftovers() const {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name == next_name || name == old_next_name || name.find(temporary_mark) != std::string::npos)
+    if (name == next_name || name == old_next_name || is_temporary_name(name))
       std::filesystem::remove(entry.path(), ignored);
   }
 }

@@ -4,9 +4,12 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 
+#include "core/linalg.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "orthobatch/diagnostics.h"
@@ -75,15 +78,30 @@ void Trainer::take_net(DigitNet net) {
                                                        .weight_decay(rules.weight_decay));
 }
 
+/// Runs a part of the training. A layer refuses what overflows, and factorizations fail on it: then
+/// the training diverged. With weights of an ordinary size the fault is another's.
+template <typename Part>
+void Trainer::or_diverge(const Part& part) {
+  try {
+    part();
+  } catch (const FactorizationError& error) {
+    diverge(error.what());
+  } catch (const c10::Error& error) {
+    if (blown_up()) diverge(error.what_without_backtrace());
+    throw;
+  }
+}
+
 void Trainer::begin() {
   // All that torch's generator is asked for is the weights the run starts from, here and in
   // initialize().
   torch::manual_seed(config_.seed);
   take_net(DigitNet(data_.train.shape(), config_.net));
-  loader_.start(1, batch_now());
-  initialize(net_, images_tensor(*loader_.next()), config_.net.initial_deviation);
   write_file(folder_.config(), config_text_);
   state_.schedule = schedule_.state();
+  loader_.start(1, batch_now());
+  or_diverge(
+      [&] { initialize(net_, images_tensor(*loader_.next()), config_.net.initial_deviation); });
   save();
   events_ = std::make_unique<EventWriter>(folder_.path(), 0);
 }
@@ -128,6 +146,10 @@ void Trainer::apply(const StepSettings& settings) {
 
 int64_t Trainer::batch_now() const { return std::min(schedule_.now().batch, data_.train.count()); }
 
+int64_t Trainer::batch_of(const TrainState& state) const {
+  return std::min(state.schedule.now.batch, data_.train.count());
+}
+
 /// Makes the steps of the epoch under way that are still to be made. False: stopped.
 bool Trainer::train_epoch() {
   apply(schedule_.now());
@@ -138,10 +160,12 @@ bool Trainer::train_epoch() {
   auto saved = start;
   while (state_.step < loader_.steps()) {
     if (stop_) return false;
-    train_step(*loader_.next());
-    // Before any save: a run resumed after the last step has no batch to look at.
-    if (state_.step == loader_.steps())
-      state_.layers = to_json(layer_records(summarize(*net_), state_.exchanges));
+    or_diverge([&] {
+      train_step(*loader_.next());
+      // Before any save: a run resumed after the last step has no batch to look at.
+      if (state_.step == loader_.steps())
+        state_.layers = to_json(layer_records(summarize(*net_), state_.exchanges));
+    });
     state_.seconds = seconds_before + seconds_since(start);
     state_.waited = waited_before + loader_.waited();
     report_progress();
@@ -165,16 +189,8 @@ void Trainer::train_step(const Batch& batch) {
   const int64_t n = batch.count();
   const torch::Tensor y =
       torch::from_blob(const_cast<int64_t*>(batch.labels.data()), {n}, torch::kLong);
-  torch::Tensor logits, loss;
-  try {
-    logits = net_(x);
-  } catch (const c10::Error& error) {
-    // A layer refuses what overflows. With weights of an ordinary size the fault is another's.
-    for (const torch::Tensor& p : net_->parameters())
-      if (!(p.abs().max().item<double>() < largest_weight)) diverge(error.what_without_backtrace());
-    throw;
-  }
-  loss = torch::nn::functional::cross_entropy(logits, y);
+  const torch::Tensor logits = net_(x);
+  const torch::Tensor loss = torch::nn::functional::cross_entropy(logits, y);
   const double value = loss.item<double>();
   if (!std::isfinite(value)) diverge(fmt::format("loss {}", value));
   optimizer_->zero_grad();
@@ -194,12 +210,17 @@ void Trainer::train_step(const Batch& batch) {
 /// Evaluates, decides and saves. False: stopped.
 bool Trainer::finish_epoch() {
   const auto start = Clock::now();
-  refresh();
-  const std::optional<Evaluation> test = evaluate(net_, data_.test, data_.scale, stop_);
+  std::optional<Evaluation> test;
+  or_diverge([&] {
+    refresh();
+    test = evaluate(net_, data_.test, data_.scale, stop_);
+  });
   if (!test) return false;
+  if (!std::isfinite(test->loss)) diverge(fmt::format("test loss {}", test->loss));
   const double train_loss = state_.loss_sum / static_cast<double>(state_.images);
   const Decision decision = schedule_.finish_epoch(train_loss);
-  const EpochRecord record = epoch_record(state_, *test, seconds_since(start), decision);
+  EpochRecord record = epoch_record(state_, *test, seconds_since(start), decision);
+  record.settings.batch = batch_of(state_);
   BestEpoch& best = state_.best;
   const bool is_best =
       best.epoch == 0 || better(record.test, {best.test_error_percent, best.test_loss});
@@ -240,10 +261,26 @@ void Trainer::save(bool best) {
     folder_.save_last(config_text_, state_, net_, *optimizer_);
     folder_.write_metrics(state_);
   } catch (const FileError& error) {
-    throw std::runtime_error(fmt::format(
-        "{}; the checkpoint before it is intact: free some space, then train --resume {}",
-        error.what(), folder_.path()));
+    throw std::runtime_error(error.what() + way_on(error));
   }
+}
+
+/// What is left and what helps after a write that failed; empty where the folder is gone.
+std::string Trainer::way_on(const FileError& error) const {
+  if (!file_exists(folder_.config())) return "";
+  const bool full = error.error == ENOSPC || error.error == EDQUOT;
+  return fmt::format("; {}{}, then train --resume {}",
+                     file_exists(folder_.last()) ? "the checkpoint before it is intact: " : "",
+                     full ? "free some space" : "mend that", folder_.path());
+}
+
+/// Whether the net has left the numbers it can be trained with.
+bool Trainer::blown_up() const {
+  for (const torch::Tensor& p : net_->parameters())
+    if (!(p.abs().max().item<double>() < largest_weight)) return true;
+  for (const torch::Tensor& b : net_->buffers())
+    if (!b.isfinite().all().item<bool>()) return true;
+  return false;
 }
 
 void Trainer::report_progress() {
@@ -259,10 +296,14 @@ void Trainer::report_progress() {
 
 void Trainer::diverge(const std::string& what) {
   TrainState told = state_;
-  told.history.push_back(to_json(diverged_record(state_, what)));
+  EpochRecord record = diverged_record(state_, what);
+  record.settings.batch = batch_of(state_);
+  told.history.push_back(to_json(record));
   folder_.write_metrics(told);
-  throw Diverged(fmt::format("training diverged in epoch {}, step {}: {}", state_.epoch + 1,
-                             state_.step + 1, what));
+  throw Diverged(fmt::format("training diverged in epoch {}, {}: {}", state_.epoch + 1,
+                             state_.step < loader_.steps() ? fmt::format("step {}", state_.step + 1)
+                                                           : "after its last step",
+                             what));
 }
 
 }  // namespace orthobatch

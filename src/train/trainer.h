@@ -49,8 +49,14 @@ class Trainer {
   /// `last` and metrics.jsonl, and `best` where this epoch is the best.
   void save(bool best = false);
   void report_progress();
+  std::string way_on(const FileError& error) const;
+  bool blown_up() const;
+  template <typename Part>
+  void or_diverge(const Part& part);
   [[noreturn]] void diverge(const std::string& what);
   int64_t batch_now() const;
+  /// Of the epoch under way, as it was made: a batch cannot have more images than there are.
+  int64_t batch_of(const TrainState& state) const;
 
   TrainConfig config_;
   const DataSet& data_;

@@ -1,0 +1,29 @@
+#pragma once
+// What every option's value must be, said in our own words: "expected …, found …".
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace orthobatch::cli {
+
+/// Nothing but digits, and in range.
+CLI::Validator whole_number(int64_t low, int64_t high);
+/// From 0 on; what two processes are to agree on must not be cut to fit.
+CLI::Validator seed_number();
+/// In range, both ends with it; no NaN.
+CLI::Validator number_between(double low, double high);
+
+/// An empty value, as of a shell's variable that is not set, is no value: refused for every option
+/// of every verb.
+void refuse_empty_values(CLI::App& app);
+
+/// What to say of a word that no option takes. After the one value of an option that may be given
+/// again it says to give it again.
+std::string unexpected_word(const CLI::App& app, int argc, char** argv);
+
+/// One line on standard error. Does not throw where nobody can read it.
+void complain(const std::string& text);
+
+}  // namespace orthobatch::cli
