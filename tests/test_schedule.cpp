@@ -25,6 +25,9 @@ TEST(Config, OfVersion0_1MeansWhatItMeant) {
   EXPECT_EQ(before.net.head, Head::average);
   EXPECT_EQ(before.net.padding, Padding::same);
   EXPECT_EQ(before.net.blocks[0].layer, "PLDLP(1e-5,complete)");
+  EXPECT_EQ(
+      read(R"json({"version": "0.1.0", "layer": "ZCA(1e-5,groups=4)"})json").net.blocks[0].layer,
+      "ZCA(1e-5,1e12,group_size=4)");
   const TrainConfig now =
       read(R"json({"data": "mnist", "layer": "PLDLP(1e-5)", "head": "max"})json");
   EXPECT_EQ(now.net.head, Head::max);

@@ -74,8 +74,11 @@ bool is_from_0_1(const json& config) {
          config.at("version").get<std::string>().rfind("0.1.", 0) == 0;
 }
 
-/// PLDLP had but one way of pivoting then.
-std::string as_in_0_1(const std::string& layer) {
+/// PLDLP had but one way of pivoting then, and group_size was called groups.
+std::string as_in_0_1(std::string layer) {
+  const std::string old = "groups=";
+  if (const size_t at = layer.find(old); at != std::string::npos)
+    layer.replace(at, old.size(), "group_size=");
   const LayerSpec spec = parse(layer);
   return to_string(spec.method() == "PLDLP" ? spec.with("complete", 1) : spec);
 }
