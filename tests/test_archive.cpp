@@ -68,13 +68,26 @@ TEST(ArchivesOf01, AFileOfThatTimeIsRead) {
   EXPECT_NEAR(read.net->fc->weight.norm().item<double>(), 0.7, 0.7);
 }
 
-TEST(ArchivesOf01, AStateWithoutCurveAndExchangesIsRead) {
+// Neither a head nor a padding in its config, neither a curve nor exchanges in its state.
+TEST(ArchivesOf01, ConfigAndStateOfThatTimeMeanWhatTheyMeant) {
+  TrainConfig config = test::small_config("BN");
+  config.net.head = Head::average;
+  config.net.padding = Padding::same;
+  config.net.initial_deviation = 0.5;
+  nlohmann::json text = nlohmann::json::parse(made().config_text);
+  text.update(nlohmann::json(to_json(config)));
+  text["version"] = "0.1.0";
+  for (const char* key : {"head", "padding", "flat_exponent", "initial_deviation"}) text.erase(key);
   nlohmann::json state = nlohmann::json::parse(state_text(made().state));
-  state.erase("curve");
-  state.erase("exchanges");
-  const std::string archive =
-      archive_0_1(made().config_text, state.dump(), made().net, *made().optimizer);
-  EXPECT_EQ(parse_checkpoint(bytes_of(sealed(archive)), "a").state.step, 3);
+  for (const char* key : {"curve", "exchanges"}) state.erase(key);
+  const DigitNet net(test::small_data().train.shape(), config.net);
+  const torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
+  const Checkpoint read = parse_checkpoint(
+      bytes_of(sealed(archive_0_1(text.dump(), state.dump(), net, optimizer))), "a");
+  EXPECT_EQ(to_json(read.config), to_json(config));
+  EXPECT_EQ(read.state.step, 3);
+  EXPECT_TRUE(read.net->fc->weight.equal(net->fc->weight));
+  EXPECT_TRUE(read.momenta.empty()) << "no step was made";
 }
 
 /// A run's checkpoints as 0.1 would have written them.

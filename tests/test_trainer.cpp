@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -124,6 +125,20 @@ TEST(Trainer, KeepsThePreviousCheckpoint) {
   session.trainer.resume(std::move(*run.checkpoint));
   EXPECT_EQ(session.trainer.run(), Trainer::Outcome::finished);
   expect_same_run(folder.path("a"), folder.path("b"));
+}
+
+TEST(Trainer, ACheckpointThatIsALinkIsReplacedNotFollowed) {
+  const TemporaryFolder folder;
+  TrainConfig config = small_config("BN");
+  config.epochs = 1;
+  make_directories(folder.path("a"));
+  for (const char* name : {"a/last.safetensors", "a/best.safetensors", "a/next.safetensors"}) {
+    write_file(folder.path("mine"), "mine");
+    std::filesystem::create_symlink(folder.path("mine"), folder.path(name));
+  }
+  whole_run(folder.path("a"), config);
+  EXPECT_EQ(read_text(folder.path("mine")), "mine");
+  EXPECT_EQ(read_checkpoint(folder.path("a/best.safetensors")).state.epoch, 1);
 }
 
 TEST(Trainer, OneProcessAFolder) {

@@ -48,17 +48,24 @@ void RunFolder::save_last(const std::string& config, const TrainState& state, co
   // links there is no `previous`, and nothing else is lost.
   ::unlink(previous().c_str());
   const bool linked = ::link(last().c_str(), previous().c_str()) == 0;
-  if (::rename(fresh.c_str(), last().c_str()) != 0)
-    throw FileError(last(), std::string("cannot rename: ") + std::strerror(errno));
-  sync_directory(path_);
+  put_in_place(fresh, last());
   if (linked)
     for (const char* name : {old_last_name, old_previous_name}) ::unlink(in(name).c_str());
 }
 
 void RunFolder::save_best(const std::string& config, const TrainState& state, const DigitNet& net,
                           const torch::optim::SGD& optimizer) const {
-  save_checkpoint(best(), config, state, net, optimizer);
+  const std::string fresh = in(next_name);
+  save_checkpoint(fresh, config, state, net, optimizer);
+  put_in_place(fresh, best());
   ::unlink(in(old_best_name).c_str());
+}
+
+/// In place of whatever has the name: a link is replaced, not followed.
+void RunFolder::put_in_place(const std::string& fresh, const std::string& path) const {
+  if (::rename(fresh.c_str(), path.c_str()) != 0)
+    throw FileError(path, std::string("cannot rename: ") + std::strerror(errno));
+  sync_directory(path_);
 }
 
 void RunFolder::write_metrics(const TrainState& state) const {

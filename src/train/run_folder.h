@@ -50,6 +50,7 @@ class RunFolder {
 
  private:
   void remove_leftovers() const;
+  void put_in_place(const std::string& fresh, const std::string& path) const;
   std::string in(const char* name) const;
 
   std::string path_;
