@@ -121,7 +121,7 @@ TEST(Experiments, AMistakeIsPointedAt) {
       {R"json({"rows": [{"layer": "BN", "settings": {"threads": 1}}]})json",
        "my.json: rows[0]: settings: expected no 'threads' here (reproduce takes it as --threads)"},
       {R"json({"rows": [{"layer": "BN", "blocks": [{"channels": 4, "layer": "ZCA"}]}]})json",
-       "my.json: rows[0]: expected a \"layer\" or \"blocks\", each with its own, not both"},
+       "my.json: rows[0]: layer: expected a block that takes it, as each has a layer of its own"},
       {R"json({"rows": [{"layer": "BN", "seeds": [18446744073709551615]}]})json",
        "my.json: rows[0]: seeds: expected a list of integers, 0 to 9223372036854775807"},
       {R"json({"rows": [{"layer": "BN", "seeds": [1, 1]}]})json",

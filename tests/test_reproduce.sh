@@ -82,7 +82,7 @@ expect 1 "bad.json: rows\[1\]: .*ZCB" reproduce bad.json --out new
 sed 's/"refresh_images": 500/"threads": 1/' tiny.json > bad.json
 expect 1 "settings: expected no 'threads' here \(reproduce takes it as --threads\), found 1" reproduce bad.json --out new
 sed 's/"name": "BN"/"layer": "BN"/' tiny.json > bad.json
-expect 1 'rows\[0\]: expected a "layer" or "blocks", each with its own, not both' reproduce bad.json --out new
+expect 1 'rows\[0\]: layer: expected a block that takes it' reproduce bad.json --out new
 sed 's/"seeds": \[1, 2\]/"seeds": [1, 18446744073709551615]/' tiny.json > bad.json
 expect 1 'rows\[1\]: seeds: expected a list of integers, 0 to 9223372036854775807' reproduce bad.json --out new
 cp tiny.json $'tiny\xff.json'

@@ -184,7 +184,7 @@ expect 2 'cifar' data verify cifar
 words() { local n; for n; do printf "\\x$(printf %02x $((n & 255)))\\x$(printf %02x $((n >> 8 & 255)))\\x$(printf %02x $((n >> 16 & 255)))\\x$(printf %02x $((n >> 24 & 255)))"; done; }
 {
   printf '%-124s\x00\x01IM' 'MATLAB 5.0 MAT-file'
-  words 14 3144 6 8 9 0 5 16 32 32 3 1 1 1 88 0 2 3072
+  words 14 3136 6 8 9 0 5 16 32 32 3 1 1 1 88 0 2 3072
   head -c 3072 /dev/zero
   words 14 64 6 8 9 0 5 8 1 1 1 1 121 0 2 1 3 0
 } > one.mat

@@ -212,6 +212,22 @@ TEST(Trainer, ABatchBeyondTheDataIsRecordedAsItWas) {
   EXPECT_EQ(metrics_of(folder.path("a")).at(0).at("batch"), 640);
 }
 
+TEST(Trainer, WithoutACheckpointNoneIsCalledIntact) {
+  const TemporaryFolder folder;
+  Session session(folder.path("a"), small_config("BN"));
+  make_directories(session.folder.last() + "/in the way");
+  try {
+    session.trainer.begin();
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(text.find("intact"), std::string::npos) << text;
+    EXPECT_EQ(text.find("space"), std::string::npos) << text;
+    EXPECT_NE(text.find("mend that, then train --resume " + folder.path("a")), std::string::npos)
+        << text;
+  }
+}
+
 TEST(Trainer, LeftoversGoAndWhatIsTheUsersStays) {
   const TemporaryFolder folder;
   make_directories(folder.path("a"));

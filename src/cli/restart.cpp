@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/processor.h"
+#include "cli/options.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -26,10 +27,10 @@ void restart_on_right_core(char** argv) {
   ::execv("/proc/self/exe", argv);
   const int error = errno;
   ::unsetenv(taken_for);
-  fmt::print(stderr,
-             "orthobatch: warning: {} takes this processor for a {} and is slow; expected to start "
-             "anew with OPENBLAS_CORETYPE={}, which failed: {}. Set it by hand.\n",
-             core.library, core.name, core.better, std::strerror(error));
+  complain(fmt::format(
+      "warning: {} takes this processor for a {} and is slow; expected to start anew with "
+      "OPENBLAS_CORETYPE={}, which failed: {}. Set it by hand.",
+      core.library, core.name, core.better, std::strerror(error)));
 }
 
 std::string restart_note() {

@@ -153,6 +153,9 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
     for (size_t i = 0; i < blocks->size(); ++i)
       config.net.blocks.push_back(block_from_json(
           (*blocks)[i], fmt::format("{}: blocks[{}]", name, i), BlockConfig{3, 1, 0, layer}));
+    const auto has_layer = [](const json& block) { return block.contains("layer"); };
+    if (object.contains("layer") && std::all_of(blocks->begin(), blocks->end(), has_layer))
+      fields.fail("layer: expected a block that takes it, as each has a layer of its own", layer);
   }
   for (const char* key : {"version", "found", "changed"}) fields.ignore(key);
   fields.refuse_others();

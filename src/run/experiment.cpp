@@ -133,8 +133,6 @@ ExperimentRow read_row(const json& object, const std::string& where, const Defau
     row.paper = read_paper(*paper, fields.path("paper"));
   fields.refuse_others();
   if (layer.empty() && !blocks) fields.fail("expected a \"layer\" or \"blocks\"", object);
-  if (!layer.empty() && blocks)
-    fields.fail("expected a \"layer\" or \"blocks\", each with its own, not both", object);
 
   if (!defaults.version.is_null()) config["version"] = defaults.version;
   config["data"] = defaults.data;

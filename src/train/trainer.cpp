@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 
 #include "core/linalg.h"
 #include "io/checksum.h"
@@ -269,8 +270,10 @@ void Trainer::save(bool best) {
 std::string Trainer::way_on(const FileError& error) const {
   if (!file_exists(folder_.config())) return "";
   const bool full = error.error == ENOSPC || error.error == EDQUOT;
+  std::error_code ignored;
+  const bool kept = std::filesystem::is_regular_file(folder_.last(), ignored);
   return fmt::format("; {}{}, then train --resume {}",
-                     file_exists(folder_.last()) ? "the checkpoint before it is intact: " : "",
+                     kept ? "the checkpoint before it is intact: " : "",
                      full ? "free some space" : "mend that", folder_.path());
 }
 
