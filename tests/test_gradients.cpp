@@ -46,7 +46,7 @@ std::string obstacle(const LayerSpec& spec, const std::string& name) {
   const auto is_one_of = [&](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), method) != names.end();
   };
-  const bool whole = spec.groups() == 0;  // groups of such a Σ are not such themselves
+  const bool whole = spec.group_size() == 0;  // groups of such a Σ are not such themselves
   // 1/(λi−λj) for every pair; a rotation of ZCA_spectral takes the order of the λ out.
   const bool spectral = method == "PCA" || (method == "ZCA_spectral" && !spec.has_rotation());
   const bool complete = method == "PLDLP" && spec.value("complete") != 0;

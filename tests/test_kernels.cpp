@@ -165,13 +165,15 @@ TEST_P(NetSize, FloatProductsAndInputGradientAgreeWithDouble) {
   const Vector center(n, 1.0), offset(n, 0.1);
   const BlockMatrix dense = random_blocks(n, n, 4);
   for (const int64_t block : {n, int64_t{4}, int64_t{1}}) {
-    const Products ours = cpu_passes().products(g, x, center, block, Sums::in_type),
-                   exact = aten_passes().products(dg, dx, center, block, Sums::in_type);
+    const GradientSums ours = cpu_passes().products(g, x, center, block, Sums::in_type),
+                       exact = aten_passes().products(dg, dx, center, block, Sums::in_type);
     EXPECT_LT(error(ours.B.values(), exact.B.values()), tolerance::float_passes) << block;
     EXPECT_LT(error(ours.sum, exact.sum), tolerance::float_passes) << block;
     const BlockMatrix Q = random_blocks(n, block, 5);
-    const Tensor a = cpu_passes().input_gradient(g, x, dense, Q, center, offset, Sums::in_type),
-                 b = aten_passes().input_gradient(dg, dx, dense, Q, center, offset, Sums::in_type);
+    const Tensor a = cpu_passes().input_gradient(g, x,
+                                                 {dense, Q, center, offset, Sums::in_type, 1.0}),
+                 b = aten_passes().input_gradient(dg, dx,
+                                                  {dense, Q, center, offset, Sums::in_type, 1.0});
     EXPECT_EQ(a.scalar_type(), torch::kFloat);
     EXPECT_LT(test::relative_error(a, b), tolerance::float_passes) << block;
   }

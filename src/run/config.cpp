@@ -195,8 +195,9 @@ bool decides_numbers(const std::string& key) {
 }
 
 nlohmann::ordered_json deciding_settings(const TrainConfig& config) {
+  const nlohmann::ordered_json all = to_json(config);
   nlohmann::ordered_json out;
-  for (const auto& [key, value] : to_json(config).items())
+  for (const auto& [key, value] : all.items())
     if (decides_numbers(key)) out[key] = value;
   return out;
 }

@@ -33,8 +33,7 @@ const std::vector<std::string>& setting_names() {
 
 bool is_changeable(const std::string& key) {
   return key == "refresh_images" || key.rfind("schedule.", 0) == 0 ||
-         key.rfind("augment.", 0) == 0 ||
-         !decides_numbers(key);
+         key.rfind("augment.", 0) == 0 || !decides_numbers(key);
 }
 
 void collect(const json& expected, const json& found, const std::string& prefix,
