@@ -88,8 +88,11 @@ TEST_P(Gradients, ExactAgreesWithCentralDifferences) {
       std::cout << GetParam() << " " << c.name << " " << row.of << " " << row.exact_error << "\n";
       if (row.of == "x" && !expected.empty()) {
         EXPECT_EQ(row.verdict, Verdict::no_gradient) << c.name;
-        for (const std::string& why : result.why_no_gradient)
-          EXPECT_NE(why.find(expected), std::string::npos) << c.name << ": " << why;
+        const auto& found = result.why_no_gradient;
+        EXPECT_TRUE(std::any_of(
+            found.begin(), found.end(),
+            [&](const std::string& why) { return why.find(expected) != std::string::npos; }))
+            << c.name << ": no '" << expected << "' in " << testing::PrintToString(found);
       } else if (row.of == "x" && hard_to_resolve(spec, c)) {
         EXPECT_NE(row.verdict, Verdict::off) << c.name;
         EXPECT_LT(row.exact_error, 10 * tolerance::gradient) << c.name;
