@@ -13,11 +13,25 @@
 
 namespace orthobatch::test {
 
+/// The tensors of a module and of those inside it: layers of 0.1 had no spec beside them.
+inline void save_tensors(const torch::nn::Module& module,
+                         torch::serialize::OutputArchive& archive) {
+  for (const auto& p : module.named_parameters(/*recurse=*/false))
+    archive.write(p.key(), p.value());
+  for (const auto& b : module.named_buffers(/*recurse=*/false))
+    archive.write(b.key(), b.value(), /*is_buffer=*/true);
+  for (const auto& child : module.named_children()) {
+    torch::serialize::OutputArchive inner(archive.compilation_unit());
+    save_tensors(*child.value(), inner);
+    archive.write(child.key(), inner);
+  }
+}
+
 /// The archive of 0.1, without its seal.
 inline std::string archive_0_1(const std::string& config, const std::string& state,
                                const DigitNet& net, const torch::optim::SGD& optimizer) {
   torch::serialize::OutputArchive archive, weights, momenta;
-  net->save(weights);
+  save_tensors(*net, weights);
   optimizer.save(momenta);
   archive.write("format", c10::IValue("orthobatch checkpoint 1"));
   archive.write("config", c10::IValue(config));

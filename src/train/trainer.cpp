@@ -10,10 +10,10 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/linalg.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "orthobatch/diagnostics.h"
+#include "orthobatch/errors.h"
 #include "orthobatch/version.h"
 #include "train/metrics.h"
 

@@ -10,11 +10,18 @@ int main() {
   Sequential net(Conv2d(Conv2dOptions(3, 16, 3).padding(1)), ReLU(),
                  orthobatch::BatchOrtho2d(16, "ZCA(1e-5)"),  // was BatchNorm2d(16)
                  AdaptiveAvgPool2d(1), Flatten(), Linear(16, 10));
-  auto loss = net->forward(torch::randn({32, 3, 28, 28})).square().mean();
-  loss.backward();
+  try {
+    auto loss = net->forward(torch::randn({32, 3, 28, 28})).square().mean();
+    loss.backward();
+  } catch (const orthobatch::FactorizationError& error) {
+    std::cout << error.what() << "\n";
+    return 1;
+  }
 
   std::cout << "orthobatch " << ORTHOBATCH_VERSION << "\n"
             << orthobatch::to_string(orthobatch::summarize(*net));
+  for (const orthobatch::MethodDescription& method : orthobatch::methods())
+    std::cout << method.name << ": " << method.description << "\n";
   for (const auto& p : net->parameters())
     if (!p.grad().isfinite().all().item<bool>()) return 1;
   try {
