@@ -1,10 +1,11 @@
 // This program's own dsyevd_ stands before LAPACK's: it counts, and fails on demand.
 
-#include "core/linalg.h"
+#include "small_run.h"
 #include "support.h"
 
 namespace {
 int forced_info = 0;
+int fails_after = 0;  // so many calls
 int calls = 0;
 }  // namespace
 
@@ -14,7 +15,7 @@ extern "C" void dsyev_(const char* jobz, const char* uplo, const int* n, double*
 extern "C" void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda,
                         double* w, double* work, const int* lwork, int*, const int*, int* info) {
   ++calls;
-  if (forced_info != 0) {
+  if (forced_info != 0 && calls > fails_after) {
     *info = forced_info;
     return;
   }
@@ -56,6 +57,31 @@ TEST(Convergence, FailureInEvaluationKeepsTheOldFold) {
   forced_info = 0;
   layer->running_cov.div_(2);
   EXPECT_TRUE(layer->forward(x).equal(z));
+}
+
+// Before the first step, in a step, and in the statistics for the evaluation of an epoch of ten
+// steps in a net of two layers.
+TEST(Convergence, ATrainingWhoseFactorizationFailsHasDiverged) {
+  for (const int after : {0, 7, 23}) {
+    const TemporaryFolder folder;
+    test::Session session(folder.path("run"), test::small_config());
+    calls = 0;
+    forced_info = 1;
+    fails_after = after;
+    std::string message;
+    try {
+      session.trainer.begin();
+      session.trainer.run();
+    } catch (const Diverged& error) {
+      message = error.what();
+    }
+    forced_info = fails_after = 0;
+    EXPECT_NE(message.find("training diverged in epoch 1"), std::string::npos) << message;
+    EXPECT_NE(message.find("did not converge"), std::string::npos) << message;
+    const auto metrics = test::metrics_of(folder.path("run"));
+    ASSERT_EQ(metrics.size(), 1u) << after;
+    EXPECT_TRUE(metrics[0].contains("diverged"));
+  }
 }
 
 TEST(Evaluation, FactorsOnceUntilSomethingChanges) {
