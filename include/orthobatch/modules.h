@@ -26,6 +26,8 @@ struct Fold;
 }  // namespace core
 namespace nn {
 struct CachedFold;
+struct LayerCall;
+class LayerRun;
 }  // namespace nn
 
 /// What one batch looked like to a layer, kept from its last forward pass in training.
@@ -35,6 +37,9 @@ struct BatchReport {
   int64_t floored = 0;       ///< eigenvalues or pivots raised to the floor
   int64_t null = 0;          ///< directions without variance, 0 in T
   int64_t exchanges = 0;     ///< pivots that were not the next channel; PLDLP alone
+  /// Batches so far whose map went into no weights, as that would have cost accuracy; counted by
+  /// FoldedConv2d and its like.
+  int64_t unfolded = 0;
 };
 
 /// What BatchOrtho1d/2d/3d share, whatever their rank; reached through dynamic_cast in a walk over
@@ -88,14 +93,22 @@ class BatchOrthoLayer {
   void check_archive(torch::serialize::InputArchive& archive) const;
 
  private:
-  torch::Tensor run_on_batch(const torch::Tensor& input, bool update_running);
-  torch::Tensor run_on_average(const torch::Tensor& input);
+  friend class nn::LayerRun;
+
+  /// Throws where the input has another number of dimensions than the layer's.
+  virtual void check_rank(const torch::Tensor& input) const = 0;
+  /// The map of a call, from the statistics of the dense input or from the running ones.
+  nn::LayerCall call_on_batch(const torch::Tensor& x) const;
+  nn::LayerCall call_on_average();
   std::shared_ptr<const nn::CachedFold> folded_average();
+  /// Takes note of a batch once its output stands.
+  void take_batch(const core::Fold& fold, bool update_running, bool unfolded);
   /// With the statistics of last_batch_.
   void update_running_average(const core::Fold& fold);
   /// Parameters and buffers may be set from outside: their shapes and types are those of the layer.
   void check_state() const;
   void check_input(const torch::Tensor& input, bool batch_statistics) const;
+  void check_momentum(const std::string& name) const;
   [[noreturn]] void refuse_values(const torch::Tensor& input) const;
   bool is_per_channel() const;
 
@@ -128,6 +141,9 @@ class BatchOrthoImplBase : public torch::nn::Cloneable<Derived>, public BatchOrt
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Device device, bool non_blocking = false) override;
+
+ private:
+  void check_rank(const torch::Tensor& input) const override;
 };
 
 /// Over (N, C) or (N, C, L).

@@ -43,6 +43,11 @@ struct BatchOrthoOptions {
   /// What is averaged. Default: the covariance. Changing it later has no effect.
   TORCH_ARG(RunningAverage, running_average) = RunningAverage::covariance;
 
+  /// In training, the statistics are those of every `sample_stride`-th place in each direction of
+  /// an (N, C, …) input, and the gradient is exact for that; an (N, C) input is seen whole.
+  /// 1 or more. Default: 1, every place. May be changed at any time; it is checked when it is used.
+  TORCH_ARG(int64_t, sample_stride) = 1;
+
   /// How messages call this layer; see `name_layers`. Default: empty. May be changed at any time.
   TORCH_ARG(std::string, name) = "";
 };

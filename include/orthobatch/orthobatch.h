@@ -7,6 +7,7 @@
 
 #include "orthobatch/diagnostics.h"  // IWYU pragma: export
 #include "orthobatch/errors.h"       // IWYU pragma: export
+#include "orthobatch/folded.h"       // IWYU pragma: export
 #include "orthobatch/modules.h"      // IWYU pragma: export
 #include "orthobatch/options.h"      // IWYU pragma: export
 #include "orthobatch/spec.h"         // IWYU pragma: export

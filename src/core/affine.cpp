@@ -14,6 +14,9 @@ constexpr double largest_float_amplification = 128;
 /// error it would bring is, as above, about 3e-8 times it.
 constexpr double largest_float_mean = 64;
 
+/// As those two, for double: an error of about 6e-17 times it.
+constexpr double largest_double_amplification = 1024, largest_double_mean = 1024;
+
 /// Entries beyond this are left in double: with a gradient they may leave float's range.
 constexpr double largest_float_entry = 1e30;
 
@@ -30,19 +33,19 @@ Vector rounded(Vector mean, Real real) {
   return mean;
 }
 
-/// What is subtracted from the data before they are multiplied: nothing, which saves a copy of each
-/// tile, where that is as exact as the mean.
-Vector center_for(const BlockMatrix& T, const Vector& mean, Real real) {
-  if (real == Real::float64 || T.block() == 1) return rounded(mean, real);
-  Vector size(mean.size());  // of the terms of T μ
+/// The largest sum of the terms of T μ: the mean in the units of the output.
+double size_of_mean(const BlockMatrix& T, const Vector& mean) {
+  double largest = 0;
   for (int64_t b = 0; b < T.count(); ++b) {
     const int64_t width = T.width(b), first = T.offset(b);
-    for (int64_t i = 0; i < width; ++i)
+    for (int64_t i = 0; i < width; ++i) {
+      double size = 0;
       for (int64_t j = 0; j < width; ++j)
-        size[first + i] += std::abs(T.data(b)[i * width + j] * mean[first + j]);
+        size += std::abs(T.data(b)[i * width + j] * mean[first + j]);
+      largest = std::max(largest, size);
+    }
   }
-  const bool small = *std::max_element(size.begin(), size.end()) <= largest_float_mean;
-  return small ? Vector(mean.size()) : rounded(mean, real);
+  return largest;
 }
 
 /// μ − center
@@ -68,14 +71,29 @@ AffineMap affine_map(const BlockMatrix& P, const BlockMatrix& T, const Vector& m
                      const Vector& bias, double amplification, Real real) {
   AffineMap out;
   out.P = P;
-  out.center = center_for(T, mean, real);
+  const bool single = real == Real::float32;
+  const double mean_size = size_of_mean(T, mean);
+  const bool moderate = largest_entry(P) <= largest_float_entry;
+  out.folds =
+      moderate && mean_size <= (single ? largest_float_mean : largest_double_mean) &&
+      amplification <= (single ? largest_float_amplification : largest_double_amplification);
+  // Nothing is subtracted, which saves a copy of each tile, where that is as exact. Double data
+  // and those of single channels have their mean taken off in any case: there it costs nothing.
+  const bool centers = !single || T.block() == 1 || mean_size > largest_float_mean;
+  out.center = centers ? rounded(mean, real) : Vector(mean.size());
   out.offset = multiply(P, rest_of(mean, out.center));
   for (size_t c = 0; c < mean.size(); ++c)
     out.offset[c] = (bias.empty() ? 0.0 : bias[c]) - out.offset[c];
-  if (real == Real::float32 &&
-      (amplification > largest_float_amplification || largest_entry(P) > largest_float_entry))
+  if (single && (amplification > largest_float_amplification || !moderate))
     out.sums = Sums::in_double;
   return out;
+}
+
+AffineMap without_center(AffineMap map) {
+  const Vector product = multiply(map.P, map.center);
+  for (size_t c = 0; c < product.size(); ++c) map.offset[c] -= product[c];
+  map.center.assign(map.center.size(), 0.0);
+  return map;
 }
 
 BlockMatrix about_mean(GradientSums sums, const Vector& mean, const Vector& center) {

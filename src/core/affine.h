@@ -21,7 +21,13 @@ struct AffineMap {
   BlockMatrix P;
   Vector center, offset;
   Sums sums = Sums::in_type;
+  /// P X + q, without a center and summed in the data's own type, is as exact: P may go into the
+  /// weights of what reads Z.
+  bool folds = true;
 };
+
+/// The same map with nothing subtracted: Z = P X + q.
+AffineMap without_center(AffineMap map);
 
 /// What the backward pass sums over samples. Sums of parts of the data add up to those of the
 /// whole.

@@ -50,6 +50,12 @@ Vector multiply(const BlockMatrix& a, const Vector& x) {
   return out;
 }
 
+BlockMatrix transpose(const BlockMatrix& a) {
+  BlockMatrix out(a.size(), a.block());
+  for (int64_t b = 0; b < a.count(); ++b) out.set(b, transpose(a.get(b)));
+  return out;
+}
+
 Vector multiply_transposed(const BlockMatrix& a, const Vector& x) {
   Vector out(a.size());
   for (int64_t b = 0; b < a.count(); ++b)

@@ -48,6 +48,8 @@ class BlockMatrix {
   Vector data_;
 };
 
+/// Aᵀ
+BlockMatrix transpose(const BlockMatrix& a);
 /// A x
 Vector multiply(const BlockMatrix& a, const Vector& x);
 /// Aᵀ x

@@ -125,13 +125,14 @@ Vector LayerAlgebra::outer_scale(const LayerParameters& p) const {
   return p.gamma.empty() || scale_inside_ ? Vector(channels_, 1.0) : p.gamma;
 }
 
-LayerGradients LayerAlgebra::pullback(const Fold& fold, const LayerParameters& p, GradientSums sums,
+LayerGradients LayerAlgebra::pullback(const Fold& fold, const AffineMap& map,
+                                      const LayerParameters& p, GradientSums sums,
                                       Wanted wanted) const {
   LayerGradients out;
   BlockMatrix dSigma;
   if (needs_sums(fold, wanted)) {
     out.bias = sums.sum;
-    const BlockMatrix B = about_mean(std::move(sums), fold.mean, fold.map.center);
+    const BlockMatrix B = about_mean(std::move(sums), fold.mean, map.center);
     const BlockMatrix dT = pullback_rotation(fold, p, B, out);
     if (wanted.input && fold.samples > 0) {
       dSigma = BlockMatrix(channels_, block_);
@@ -141,8 +142,8 @@ LayerGradients LayerAlgebra::pullback(const Fold& fold, const LayerParameters& p
   }
   if (wanted.input)
     out.input = fold.samples > 0
-                    ? gradient_map(fold.map, fold.mean, fold.samples, out.bias, std::move(dSigma))
-                    : gradient_map(fold.map);
+                    ? gradient_map(map, fold.mean, fold.samples, out.bias, std::move(dSigma))
+                    : gradient_map(map);
   return out;
 }
 

@@ -75,7 +75,12 @@ class LayerAlgebra {
   /// From G (X − center)ᵀ, center that of the fold's map, and G 1 over all samples of the
   /// statistics; empty where needs_sums says no.
   LayerGradients pullback(const Fold& fold, const LayerParameters& p, GradientSums sums,
-                          Wanted wanted) const;
+                          Wanted wanted) const {
+    return pullback(fold, fold.map, p, std::move(sums), wanted);
+  }
+  /// The same where the data were seen through another form of the fold's map (without_center).
+  LayerGradients pullback(const Fold& fold, const AffineMap& map, const LayerParameters& p,
+                          GradientSums sums, Wanted wanted) const;
 
  private:
   using FactorMember = std::unique_ptr<Factor> (Method::*)(const Matrix&, const Vector&) const;

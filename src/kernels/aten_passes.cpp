@@ -1,4 +1,4 @@
-// The four passes in ATen operations: correct on any device, fast on none in particular. There is
+// The passes in ATen operations: correct on any device, fast on none in particular. There is
 // no GPU among our machines, so on CUDA this path is untested; the tests hold it to the CPU
 // kernels on CPU tensors.
 
@@ -65,9 +65,23 @@ class AtenPasses : public Passes {
     at::Tensor out = at::mm(dense(map.P, type).t(), rows(g).to(type)) + column(map.offset, type);
     if (!map.Q.empty())
       out = out + at::mm(dense(map.Q, type), rows(x).to(type) - column(map.center, type));
-    if (g.scalar_type() == at::kFloat)
+    return rounded(out, g);
+  }
+
+  void add_statistics_gradient(at::Tensor& dx, const at::Tensor& x,
+                               const GradientMap& map) const override {
+    const at::TensorOptions type = dx.options().dtype(at::kDouble);
+    dx.copy_(rounded(rows(dx).to(type) + column(map.offset, type) +
+                         at::mm(dense(map.Q, type), rows(x).to(type) - column(map.center, type)),
+                     dx));
+  }
+
+ private:
+  /// N × M in double as a tensor like another, numbers beyond its type's range its largest.
+  static at::Tensor rounded(at::Tensor out, const at::Tensor& like) {
+    if (like.scalar_type() == at::kFloat)
       out.clamp_(std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
-    return unrows(out, g);
+    return unrows(out, like);
   }
 };
 

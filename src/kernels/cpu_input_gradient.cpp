@@ -62,11 +62,65 @@ at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const Gr
   return dx;
 }
 
+template <typename T, typename S>
+void cpu_add_statistics_gradient(at::Tensor& dx, const at::Tensor& x, const GradientMap& map) {
+  constexpr bool converts = !std::is_same_v<T, S>;
+  const Layout layout = layout_of(x);
+  const Tiling tiling(layout, sizeof(S));
+  const Runs runs(layout);
+  const T* data = x.data_ptr<T>();
+  T* sum = dx.data_ptr<T>();
+
+  BlockMatrix balanced = map.Q;
+  balanced *= map.scale;
+  const S unscale = static_cast<S>(1.0 / map.scale);
+  const std::vector<S> q(balanced.values().begin(), balanced.values().end());
+  const bool diagonal = map.Q.block() == 1;
+  const bool packs = !diagonal && (converts || map.scale != 1 || !all_zero(map.center));
+  const Vector none(layout.channels);
+  const auto mu = runs.constants<S>(map.center), constant = runs.constants<S>(map.offset),
+             zero = runs.constants<S>(none);
+  const auto q_run = runs.constants<S>(diagonal ? balanced.values() : none);
+
+  tiling.for_ranges([&](int64_t, int64_t begin, int64_t end) {
+    std::vector<S> packed(packs || converts ? tiling.max_values() : 0);
+    TileResult<T, S> result(sum, layout, tiling);
+    for (int64_t t = begin; t < end; ++t) {
+      const Tile tile = tiling[t];
+      runs.for_each(tile, [&](const Run& run) {
+        const int64_t period = runs.period(), count = run.count, c = run.channel;
+        S* out = result.start(run);
+        const T* in = data + run.at;
+        if constexpr (converts) {
+          S* wide = &packed[run.packed];
+          center_run(sum + run.at, count, period, &zero[c], S(1), out);
+          center_run(in, count, period, &zero[c], S(1), wide);
+          loops<S>().accumulate(wide, count, period, &q_run[c], &mu[c], unscale, &constant[c], out);
+        } else {
+          loops<T>().accumulate(in, count, period, &q_run[c], &mu[c], unscale, &constant[c], out);
+        }
+        if (packs) center_run(in, count, period, &mu[c], unscale, &packed[run.packed]);
+      });
+      if (!diagonal)
+        add_product(layout, linalg::Op::none, map.Q, q, tile.samples,
+                    tile_operand(data, packed, layout, tile), result.operand(tile));
+      result.store(runs, tile);
+    }
+  });
+}
+
 template at::Tensor cpu_input_gradient<float, float>(const at::Tensor&, const at::Tensor&,
                                                      const GradientMap&);
 template at::Tensor cpu_input_gradient<float, double>(const at::Tensor&, const at::Tensor&,
                                                       const GradientMap&);
 template at::Tensor cpu_input_gradient<double, double>(const at::Tensor&, const at::Tensor&,
                                                        const GradientMap&);
+
+template void cpu_add_statistics_gradient<float, float>(at::Tensor&, const at::Tensor&,
+                                                        const GradientMap&);
+template void cpu_add_statistics_gradient<float, double>(at::Tensor&, const at::Tensor&,
+                                                         const GradientMap&);
+template void cpu_add_statistics_gradient<double, double>(at::Tensor&, const at::Tensor&,
+                                                          const GradientMap&);
 
 }  // namespace orthobatch::kernels

@@ -34,6 +34,16 @@ class CpuPasses : public Passes {
                                          : cpu_input_gradient<scalar_t, scalar_t>(g, x, map);
     });
   }
+
+  void add_statistics_gradient(at::Tensor& dx, const at::Tensor& x,
+                               const GradientMap& map) const override {
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::add_statistics_gradient", [&] {
+      if (map.sums == Sums::in_double)
+        cpu_add_statistics_gradient<scalar_t, double>(dx, x, map);
+      else
+        cpu_add_statistics_gradient<scalar_t, scalar_t>(dx, x, map);
+    });
+  }
 };
 
 }  // namespace

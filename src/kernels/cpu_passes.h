@@ -1,5 +1,5 @@
 #pragma once
-// The four passes on the CPU, a file each, by the type of the data. Each thread walks its range of
+// The passes on the CPU, a file each, by the type of the data. Each thread walks its range of
 // tiles once; products run as GEMMs on tiles that stay in cache, and straight from and to the
 // tensors where no centring is asked for; what is summed over samples is summed across tiles in
 // double.
@@ -33,6 +33,9 @@ GradientSums cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector
 
 template <typename T, typename S>
 at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const GradientMap& map);
+
+template <typename T, typename S>
+void cpu_add_statistics_gradient(at::Tensor& dx, const at::Tensor& x, const GradientMap& map);
 
 inline bool all_zero(const Vector& v) {
   return std::all_of(v.begin(), v.end(), [](double d) { return d == 0; });

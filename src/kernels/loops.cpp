@@ -91,6 +91,20 @@ void gradient(const T* RESTRICT g, const T* RESTRICT x, int64_t count, int64_t p
   });
 }
 
+template <typename T>
+void accumulate(const T* RESTRICT x, int64_t count, int64_t period, const T* RESTRICT q,
+                const T* RESTRICT center, T factor, const T* RESTRICT constant, T* RESTRICT out) {
+  if (period == 1) {
+    const T b = q[0], middle = center[0], base = constant[0];
+    for (int64_t k = 0; k < count; ++k) out[k] += b * ((x[k] - middle) * factor) + base;
+    return;
+  }
+  for_periods(count, period, [&](int64_t at, int64_t values) {
+    for (int64_t c = 0; c < values; ++c)
+      out[at + c] += q[c] * ((x[at + c] - center[c]) * factor) + constant[c];
+  });
+}
+
 // Sums over samples, `Count` of each channel: add_lane(sums, at, c) adds the values from `at` on,
 // whose constants are from `c` on, to vectors of sums; add_one the same for one value.
 
@@ -299,8 +313,8 @@ void multiply_rows(const double* rows, int64_t count, int64_t stride, int64_t wi
 }
 
 template <typename T>
-constexpr Loops<T> all = {fill<T>,     center<T>,   sum<T>,         moments<T>, transform<T>,
-                          products<T>, gradient<T>, pack_panels<T>, pack_row<T>};
+constexpr Loops<T> all = {fill<T>,     center<T>,   sum<T>,        moments<T>,     transform<T>,
+                          products<T>, gradient<T>, accumulate<T>, pack_panels<T>, pack_row<T>};
 
 }  // namespace
 

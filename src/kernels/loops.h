@@ -33,6 +33,10 @@ struct Loops {
   void (*gradient)(const T* g, const T* x, int64_t count, int64_t period, const T* p, const T* q,
                    const T* center, T factor, const T* constant, T* out);
 
+  /// out += q (x − center) factor + constant
+  void (*accumulate)(const T* x, int64_t count, int64_t period, const T* q, const T* center,
+                     T factor, const T* constant, T* out);
+
   // The covariance. Values are packed in double, less the shift, then multiplied among themselves.
   /// Channels side by side in panels of `lanes`: panel k starts at k · panel_stride(samples), each
   /// sample's values together; those beyond `width` are left alone. `in` has a sample every

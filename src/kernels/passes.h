@@ -1,5 +1,6 @@
 #pragma once
-// The four passes over the data. They know channels and samples, block-diagonal matrices and
+// The passes over the data: four, and one that stands for the last where P is folded into what
+// reads Z. They know channels and samples, block-diagonal matrices and
 // constants; nothing of methods, parameters or autograd. The maps they compute are those of
 // core/affine.h.
 //
@@ -50,6 +51,11 @@ class Passes {
   /// range of the type it is the type's largest number.
   virtual at::Tensor input_gradient(const at::Tensor& g, const at::Tensor& x,
                                     const GradientMap& map) const = 0;
+
+  /// What the statistics add to ∇X, in place: dx += Q (X − center) + offset. dx has the layout of
+  /// x. The map's P is not used; there is a Q.
+  virtual void add_statistics_gradient(at::Tensor& dx, const at::Tensor& x,
+                                       const GradientMap& map) const = 0;
 };
 
 /// Threaded kernels for CPU tensors.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/layer.h"
+#include "kernels/passes.h"
 
 namespace orthobatch::nn {
 
@@ -15,6 +16,7 @@ struct LayerCall {
   std::shared_ptr<const core::Fold> fold;
   core::LayerParameters parameters;
   std::string description;
+  int64_t sample_stride = 1;  // of the places that the statistics were taken from
 };
 
 /// Z = P (X − μ) + b with gradients to x, weight, bias and skew (undefined where absent). x is

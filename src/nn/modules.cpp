@@ -15,7 +15,8 @@
 #include "core/registry.h"
 #include "kernels/convert.h"
 #include "kernels/passes.h"
-#include "nn/function.h"
+#include "nn/layer_run.h"
+#include "nn/sampling.h"
 
 namespace orthobatch {
 namespace nn {
@@ -75,11 +76,6 @@ void warn_of_slow_blas() {
 /// Statistics of more channels would take tens of gigabytes and days to factor.
 constexpr int64_t max_channels = 1 << 16;
 
-void check_momentum(const c10::optional<double>& momentum, const std::string& layer) {
-  TORCH_CHECK(!momentum || (*momentum >= 0 && *momentum <= 1), layer,
-              ": expected a momentum from 0 to 1, got ", momentum.value_or(0));
-}
-
 /// average ← (1−momentum) average + momentum value, in the average's own type.
 void average_into(torch::Tensor& average, const torch::Tensor& value, double momentum) {
   average.mul_(1 - momentum).add_(value.to(average.options()), momentum);
@@ -93,13 +89,19 @@ BatchOrthoLayer::BatchOrthoLayer(const BatchOrthoOptions& options_, const char* 
     : options(options_), type_(type) {
   TORCH_CHECK(options.channels() >= 1 && options.channels() <= max_channels, type_,
               ": expected 1 to ", max_channels, " channels, got ", options.channels());
-  check_momentum(options.momentum(), type_);
+  check_momentum(type_);
   TORCH_CHECK(options.running_average() == RunningAverage::covariance ||
                   !find_method(options.spec().method()).scale_inside,
               type_, ": ", options.spec().method(),
               " has its scale inside the transform; expected RunningAverage::covariance");
   algebra_ = std::make_shared<const core::LayerAlgebra>(options.spec(), options.channels());
   if (!is_per_channel()) warn_of_slow_blas();
+}
+
+void BatchOrthoLayer::check_momentum(const std::string& name) const {
+  const c10::optional<double>& momentum = options.momentum();
+  TORCH_CHECK(!momentum || (*momentum >= 0 && *momentum <= 1), name,
+              ": expected a momentum from 0 to 1, got ", momentum.value_or(0));
 }
 
 bool BatchOrthoLayer::is_per_channel() const {
@@ -127,10 +129,13 @@ void BatchOrthoLayer::check_input(const torch::Tensor& input, bool batch_statist
       TORCH_CHECK(own.device() == input.device(), description(), ": expected input on ",
                   own.device(), ", got ", input.device());
     }
-  const int64_t samples = input.numel() / options.channels();
-  TORCH_CHECK(!batch_statistics || samples != 1, description(),
+  if (!batch_statistics) return;
+  const int64_t stride = options.sample_stride();
+  TORCH_CHECK(stride >= 1, description(), ": expected a sample_stride of 1 or more, got ", stride);
+  const int64_t samples = nn::sampled(input, stride).numel() / options.channels();
+  TORCH_CHECK(samples != 1, description(),
               ": Expected more than 1 value per channel when training, got input size ",
-              input.sizes());
+              input.sizes(), stride == 1 ? "" : ", of which sample_stride sees one place");
 }
 
 void BatchOrthoLayer::refuse_values(const torch::Tensor& input) const {
@@ -148,19 +153,17 @@ void BatchOrthoLayer::refuse_values(const torch::Tensor& input) const {
 }
 
 torch::Tensor BatchOrthoLayer::run(const torch::Tensor& input, bool training) {
-  const bool batch_statistics = training || !running_mean.defined();
-  check_state();
-  check_input(input, batch_statistics);
-  if (input.numel() == 0) return input.clone();  // as torch: empty, and no statistics to learn
-  return batch_statistics ? run_on_batch(input, training && running_mean.defined())
-                          : run_on_average(input);
+  nn::LayerRun run(*this, input, training);
+  if (run.empty()) return input.clone();  // as torch: empty, and no statistics to learn
+  torch::Tensor z = nn::apply_layer(run.x(), weight, bias, skew, run.call());
+  run.finish();
+  return z;
 }
 
-torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool update_running) {
-  const torch::Tensor x = kernels::dense_layout(input);
-  const int64_t samples = x.numel() / options.channels();
-  if (update_running) check_momentum(options.momentum(), description());
-  kernels::Statistics moments = kernels::passes_for(x).moments(x.detach(), algebra_->block());
+nn::LayerCall BatchOrthoLayer::call_on_batch(const torch::Tensor& x) const {
+  const int64_t stride = options.sample_stride();
+  const torch::Tensor seen = kernels::dense_layout(nn::sampled(x.detach(), stride));
+  kernels::Statistics moments = kernels::passes_for(x).moments(seen, algebra_->block());
   // BN's running variance has the layer's type, and what does not fit there must not get there.
   const double largest = running_var.defined() && running_var.scalar_type() == torch::kFloat
                              ? std::numeric_limits<float>::max() / 4
@@ -170,29 +173,40 @@ torch::Tensor BatchOrthoLayer::run_on_batch(const torch::Tensor& input, bool upd
                                 [&](double c) { return std::abs(c) <= largest; });
   if (!core::all_finite(moments.mean) || !fits) refuse_values(x);
 
-  nn::LayerCall call{
-      algebra_, nullptr, {to_vector(weight), to_vector(bias), to_vector(skew)}, description()};
-  std::shared_ptr<const Fold> fold;
+  nn::LayerCall call{algebra_,
+                     nullptr,
+                     {to_vector(weight), to_vector(bias), to_vector(skew)},
+                     description(),
+                     stride};
   try {
-    fold = std::make_shared<const Fold>(
+    call.fold = std::make_shared<const Fold>(
         algebra_->fold(std::move(moments), call.parameters, kernels::real_of(x)));
   } catch (const FactorizationError& error) {
     throw FactorizationError(call.description + ": " + error.what() +
                              "; the running statistics are unchanged");
   }
-  call.fold = fold;
-  torch::Tensor z = nn::apply_layer(x, weight, bias, skew, std::move(call));
+  return call;
+}
 
-  last_batch_ = {samples, statistic_tensor(fold->conditioned(), is_per_channel()), fold->floored(),
-                 fold->null(), fold->exchanges()};
-  if (update_running) update_running_average(*fold);
+nn::LayerCall BatchOrthoLayer::call_on_average() {
+  const std::shared_ptr<const CachedFold> folded = folded_average();
+  return {algebra_, folded->fold, folded->parameters, description()};
+}
+
+void BatchOrthoLayer::take_batch(const Fold& fold, bool update_running, bool unfolded) {
+  last_batch_ = {static_cast<int64_t>(fold.samples),
+                 statistic_tensor(fold.conditioned(), is_per_channel()),
+                 fold.floored(),
+                 fold.null(),
+                 fold.exchanges(),
+                 last_batch_.unfolded + (unfolded ? 1 : 0)};
+  if (update_running) update_running_average(fold);
   if (last_batch_.null > 0 && !warned_null_) {
     warned_null_ = true;
     TORCH_WARN(description(), ": ", last_batch_.null, " of ", options.channels(),
                " directions have no variance (constant or duplicated channels, or too few samples);"
                " they are 0 in the output. Said once.");
   }
-  return z;
 }
 
 void BatchOrthoLayer::update_running_average(const Fold& fold) {
@@ -208,12 +222,6 @@ void BatchOrthoLayer::update_running_average(const Fold& fold) {
   if (running_cov.defined()) average_into(running_cov, last_batch_.covariance, momentum);
   if (running_transform.defined())
     average_into(running_transform, statistic_tensor(fold.T, false), momentum);
-}
-
-torch::Tensor BatchOrthoLayer::run_on_average(const torch::Tensor& input) {
-  const std::shared_ptr<const CachedFold> folded = folded_average();
-  return nn::apply_layer(kernels::dense_layout(input), weight, bias, skew,
-                         {algebra_, folded->fold, folded->parameters, description()});
 }
 
 // Compares the values themselves: C² comparisons against the C²·M of the transform, and no way to
@@ -290,10 +298,11 @@ void BatchOrthoImplBase<D, Derived>::pretty_print(std::ostream& stream) const {
   if (!options.track_running_stats()) stream << " track_running_stats=false";
   if (options.running_average() == RunningAverage::transform)
     stream << " running_average=transform";
+  if (options.sample_stride() != 1) stream << " sample_stride=" << options.sample_stride();
 }
 
 template <size_t D, typename Derived>
-torch::Tensor BatchOrthoImplBase<D, Derived>::forward(const torch::Tensor& input) {
+void BatchOrthoImplBase<D, Derived>::check_rank(const torch::Tensor& input) const {
   const auto rank = static_cast<size_t>(input.dim());
   const bool fits = rank == D + 2 || (D == 1 && rank == 2);
   TORCH_CHECK(fits, description(), ": expected ",
@@ -301,6 +310,10 @@ torch::Tensor BatchOrthoImplBase<D, Derived>::forward(const torch::Tensor& input
               : D == 2 ? "4D"
                        : "5D",
               " input (got ", rank, "D input)");
+}
+
+template <size_t D, typename Derived>
+torch::Tensor BatchOrthoImplBase<D, Derived>::forward(const torch::Tensor& input) {
   return run(input, this->is_training());
 }
 

@@ -1,0 +1,141 @@
+#pragma once
+// A BatchOrtho layer and the convolution or linear layer that reads its output, as one module that
+// computes the same for less: the whitening goes into the weights, in training too, and the
+// layer's output is never made.
+//
+//     FoldedConv2d both(norm, conv);           // conv(norm(x)); children `norm` and `conv`
+//     FoldedLinear head(norm, linear);         // linear(norm(x).flatten(1))
+//     net = fold_training(net);                // every such pair of a Sequential
+//
+// In training: moments of X, factorization, one convolution with the weights w P. Backward: the
+// convolution's own pass, then N×N algebra, then Q X + r on top of ∇X. Zero padding is exact: what
+// q adds outside the image is taken off again along the border. In evaluation the folded weights
+// are kept until something they depend on changes.
+//
+// Where P X + q would lose digits (channels that are nearly linear combinations of others, means
+// large against the deviation), or where a convolution's groups mix what P does not keep apart, a
+// batch goes through norm and then conv; `norm->last_batch().unfolded` counts those of training.
+// Output, running statistics and gradients are those of the pair up to rounding.
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include <memory>
+#include <ostream>
+
+#include "orthobatch/modules.h"
+
+namespace orthobatch {
+
+namespace nn {
+struct CachedWeights;
+struct Reading;
+}  // namespace nn
+
+/// What FoldedConv1d/2d/3d and FoldedLinear share.
+class FoldedLayer {
+ public:
+  virtual ~FoldedLayer();
+
+ protected:
+  FoldedLayer() = default;
+  FoldedLayer(const FoldedLayer&) = default;
+  FoldedLayer(FoldedLayer&&) = default;
+  FoldedLayer& operator=(const FoldedLayer&) = default;
+  FoldedLayer& operator=(FoldedLayer&&) = default;
+
+  torch::Tensor run(BatchOrthoLayer& norm, bool training, const torch::Tensor& input);
+
+ private:
+  /// How the layer's output would be read, given its (dense) input.
+  virtual nn::Reading reading(const torch::Tensor& x) const = 0;
+  /// The layer's output read by the module itself.
+  virtual torch::Tensor read(const torch::Tensor& z) = 0;
+
+  std::shared_ptr<const nn::CachedWeights> cached_;  // immutable, swapped atomically
+};
+
+template <size_t D, typename Norm, typename Conv, typename Derived>
+class FoldedConvImplBase : public torch::nn::Cloneable<Derived>, public FoldedLayer {
+ public:
+  /// Of two modules with as many channels between them; they stay what they are and may be used by
+  /// themselves.
+  FoldedConvImplBase(Norm norm, Conv conv);
+
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+  /// conv(norm(x)), in training where the norm is.
+  torch::Tensor forward(const torch::Tensor& input);
+
+  Norm norm{nullptr};
+  Conv conv{nullptr};
+
+ private:
+  nn::Reading reading(const torch::Tensor& x) const override;
+  torch::Tensor read(const torch::Tensor& z) override;
+};
+
+class FoldedConv1dImpl
+    : public FoldedConvImplBase<1, BatchOrtho1d, torch::nn::Conv1d, FoldedConv1dImpl> {
+ public:
+  using FoldedConvImplBase::FoldedConvImplBase;
+};
+class FoldedConv2dImpl
+    : public FoldedConvImplBase<2, BatchOrtho2d, torch::nn::Conv2d, FoldedConv2dImpl> {
+ public:
+  using FoldedConvImplBase::FoldedConvImplBase;
+};
+class FoldedConv3dImpl
+    : public FoldedConvImplBase<3, BatchOrtho3d, torch::nn::Conv3d, FoldedConv3dImpl> {
+ public:
+  using FoldedConvImplBase::FoldedConvImplBase;
+};
+TORCH_MODULE(FoldedConv1d);
+TORCH_MODULE(FoldedConv2d);
+TORCH_MODULE(FoldedConv3d);
+
+/// What stands between the norm and the linear layer.
+enum class Pooling {
+  none,     ///< linear(norm(x).flatten(1)): a weight for each channel and place
+  average,  ///< linear(norm(x) averaged over all places): a weight for each channel
+};
+
+class FoldedLinearImpl : public torch::nn::Cloneable<FoldedLinearImpl>, public FoldedLayer {
+ public:
+  FoldedLinearImpl(BatchOrtho1d norm, torch::nn::Linear linear, Pooling pooling = Pooling::none);
+  FoldedLinearImpl(BatchOrtho2d norm, torch::nn::Linear linear, Pooling pooling = Pooling::none);
+  FoldedLinearImpl(BatchOrtho3d norm, torch::nn::Linear linear, Pooling pooling = Pooling::none);
+
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+  /// In training where the norm is.
+  torch::Tensor forward(const torch::Tensor& input);
+
+  /// The product with the weight, not the bias, is multiplied by this: large maps give large
+  /// logits. Default: 1. May be changed at any time.
+  double scale = 1;
+
+  std::shared_ptr<BatchOrthoLayer> norm;
+  torch::nn::Linear linear{nullptr};
+
+ private:
+  FoldedLinearImpl(std::shared_ptr<torch::nn::Module> norm, torch::nn::Linear linear,
+                   Pooling pooling);
+  nn::Reading reading(const torch::Tensor& x) const override;
+  torch::Tensor read(const torch::Tensor& z) override;
+
+  std::shared_ptr<torch::nn::Module> norm_module_;
+  Pooling pooling_;
+};
+TORCH_MODULE(FoldedLinear);
+
+/// The net with every BatchOrtho layer that is followed by a convolution, by Flatten and Linear, by
+/// an average over all places, Flatten and Linear, or (BatchOrtho1d) by Linear joined with it. The
+/// modules are the net's own, not copies. Names stay; a joined pair has the norm's, so that
+/// `2.weight` becomes `2.norm.weight` and `3.weight` becomes `2.conv.weight`.
+torch::nn::Sequential fold_training(torch::nn::Sequential net);
+
+}  // namespace orthobatch

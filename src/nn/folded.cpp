@@ -1,0 +1,397 @@
+#include "orthobatch/folded.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "nn/folded_function.h"
+#include "nn/layer_run.h"
+
+namespace orthobatch {
+namespace nn {
+
+/// The weights of evaluation, with what they were made from.
+struct CachedWeights {
+  std::shared_ptr<const core::Fold> fold;
+  torch::Tensor weight, bias;
+  FoldedWeights folded;
+
+  bool same_inputs(const CachedWeights& other) const {
+    return fold == other.fold && same(weight, other.weight) && same(bias, other.bias);
+  }
+
+ private:
+  static bool same(const torch::Tensor& a, const torch::Tensor& b) {
+    if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+    return a.options().type_equal(b.options()) && a.sizes() == b.sizes() &&
+           a.strides() == b.strides() && a.equal(b);
+  }
+};
+
+}  // namespace nn
+
+namespace {
+
+using nn::CachedWeights;
+using nn::LayerRun;
+using nn::Reading;
+
+bool needs_gradient(const BatchOrthoLayer& norm, const Reading& reading) {
+  if (!torch::GradMode::is_enabled()) return false;
+  for (const torch::Tensor& t : {norm.weight, norm.bias, norm.skew, reading.weight, reading.bias})
+    if (t.defined() && t.requires_grad()) return true;
+  return false;
+}
+
+}  // namespace
+
+FoldedLayer::~FoldedLayer() = default;
+
+torch::Tensor FoldedLayer::run(BatchOrthoLayer& norm, bool training, const torch::Tensor& input) {
+  LayerRun run(norm, input, training);
+  if (run.empty()) return read(input);
+  Reading reading = this->reading(run.x());
+  const bool on_batch = run.call().fold->samples > 0;
+  torch::Tensor y;
+  if (!nn::folds(run.call(), *reading.reader)) {
+    y = read(nn::apply_layer(run.x(), norm.weight, norm.bias, norm.skew, run.call()));
+    run.finish(/*unfolded=*/true);
+    return y;
+  }
+  nn::FoldedCall call = nn::fold_call(run.call(), reading.reader);
+  if (on_batch || needs_gradient(norm, reading)) {
+    y = nn::apply_folded(run.x(), reading.instead, norm.weight, norm.bias, norm.skew,
+                         reading.weight, reading.bias, std::move(call));
+  } else {
+    // Compared by value: no way to change a weight goes unnoticed. Safe for several threads.
+    CachedWeights now{run.call().fold, reading.weight.detach(), reading.bias, {}};
+    std::shared_ptr<const CachedWeights> cached = std::atomic_load(&cached_);
+    if (!cached || !cached->same_inputs(now)) {
+      now.folded = nn::folded_weights(call, reading.weight, reading.bias);
+      now.weight = now.weight.clone();
+      if (now.bias.defined()) now.bias = now.bias.detach().clone();
+      cached = std::make_shared<const CachedWeights>(std::move(now));
+      std::atomic_store(&cached_, cached);
+    }
+    y = reading.reader->forward(reading.instead.defined() ? reading.instead : run.x(),
+                                cached->folded.weight, cached->folded.bias);
+    if (const nn::Border* border = reading.reader->border())
+      border->correct(y, cached->folded.shares);
+  }
+  run.finish();
+  return y;
+}
+
+// -------------------------------------------------------------------------------- convolutions
+
+namespace {
+
+/// Registers a child, or puts it in the place of the one of that name.
+template <typename Holder>
+Holder set_child(torch::nn::Module& parent, const char* name, Holder child) {
+  if (parent.named_children().contains(name))
+    parent.replace_module(name, child.ptr());
+  else
+    parent.register_module(name, child.ptr());
+  return child;
+}
+
+void check_channels(const BatchOrthoLayer& norm, int64_t found, const char* what) {
+  TORCH_CHECK(norm.options.channels() == found, "expected ", what, " that reads the ",
+              norm.options.channels(), " channels of ", norm.description(), ", got one of ", found);
+}
+
+/// The zeros before and behind each direction, as the convolution's options ask for them.
+template <size_t D, typename Options>
+std::vector<std::pair<int64_t, int64_t>> paddings(const Options& options) {
+  std::vector<std::pair<int64_t, int64_t>> out(D);
+  struct Visitor {
+    std::vector<std::pair<int64_t, int64_t>>& out;
+    const Options& options;
+    void operator()(torch::enumtype::kValid) const {}
+    void operator()(torch::enumtype::kSame) const {
+      for (size_t d = 0; d < D; ++d) {
+        const int64_t total = (*options.dilation())[d] * ((*options.kernel_size())[d] - 1);
+        out[d] = {total / 2, total - total / 2};
+      }
+    }
+    void operator()(const torch::ExpandingArray<D>& both) const {
+      for (size_t d = 0; d < D; ++d) out[d] = {(*both)[d], (*both)[d]};
+    }
+  };
+  visit(Visitor{out, options}, options.padding());  // c10's or std's, by the version of torch
+  return out;
+}
+
+/// `pad` of torch's functions takes the last direction first.
+std::vector<int64_t> reversed(const std::vector<std::pair<int64_t, int64_t>>& paddings) {
+  std::vector<int64_t> out;
+  for (auto p = paddings.rbegin(); p != paddings.rend(); ++p) {
+    out.push_back(p->first);
+    out.push_back(p->second);
+  }
+  return out;
+}
+
+}  // namespace
+
+template <size_t D, typename Norm, typename Conv, typename Derived>
+FoldedConvImplBase<D, Norm, Conv, Derived>::FoldedConvImplBase(Norm norm_, Conv conv_) {
+  TORCH_CHECK(!norm_.is_empty() && !conv_.is_empty(),
+              "expected a norm and a convolution, got none");
+  check_channels(*norm_, conv_->options.in_channels(), "a convolution");
+  norm = set_child(*this, "norm", norm_);
+  conv = set_child(*this, "conv", conv_);
+}
+
+template <size_t D, typename Norm, typename Conv, typename Derived>
+void FoldedConvImplBase<D, Norm, Conv, Derived>::reset() {
+  norm = set_child(*this, "norm", Norm(norm->options));
+  const auto& o = conv->options;
+  torch::nn::ConvOptions<D> options(o.in_channels(), o.out_channels(), o.kernel_size());
+  options.stride(o.stride()).dilation(o.dilation()).groups(o.groups()).bias(o.bias());
+  options.padding(o.padding()).padding_mode(o.padding_mode());
+  conv = set_child(*this, "conv", Conv(options));
+}
+
+template <size_t D, typename Norm, typename Conv, typename Derived>
+void FoldedConvImplBase<D, Norm, Conv, Derived>::pretty_print(std::ostream& stream) const {
+  stream << "orthobatch::FoldedConv" << D << "d";
+}
+
+template <size_t D, typename Norm, typename Conv, typename Derived>
+torch::Tensor FoldedConvImplBase<D, Norm, Conv, Derived>::forward(const torch::Tensor& input) {
+  return run(*norm, norm->is_training(), input);
+}
+
+template <size_t D, typename Norm, typename Conv, typename Derived>
+torch::Tensor FoldedConvImplBase<D, Norm, Conv, Derived>::read(const torch::Tensor& z) {
+  return conv->forward(z);
+}
+
+template <size_t D, typename Norm, typename Conv, typename Derived>
+nn::Reading FoldedConvImplBase<D, Norm, Conv, Derived>::reading(const torch::Tensor& x) const {
+  const auto& o = conv->options;
+  TORCH_CHECK(static_cast<size_t>(x.dim()) == D + 2, norm->description(), " folded into a Conv", D,
+              "d: expected ", D + 2, "D input (got ", x.dim(), "D input)");
+  const std::string mode = torch::enumtype::get_enum_name(o.padding_mode());
+  const bool zeros = mode == "kZeros";
+  const auto around = paddings<D>(o);
+  nn::Reading out{nullptr, {}, conv->weight, conv->bias};
+  nn::ConvolutionReader::Geometry geometry;
+  geometry.groups = o.groups();
+  std::vector<nn::Extent> extents;
+  std::vector<std::pair<int64_t, int64_t>> beforehand(D);  // what the convolution itself cannot do
+  for (size_t d = 0; d < D; ++d) {
+    const auto [first, last] = around[d];
+    const int64_t size = x.size(static_cast<int64_t>(d) + 2), kernel = (*o.kernel_size())[d],
+                  stride = (*o.stride())[d], dilation = (*o.dilation())[d];
+    const int64_t own = zeros ? first : 0;
+    beforehand[d] = {zeros ? 0 : first, zeros ? last - first : last};
+    geometry.stride.push_back(stride);
+    geometry.dilation.push_back(dilation);
+    geometry.padding.push_back(own);
+    const int64_t reach = size + first + last - dilation * (kernel - 1) - 1;
+    TORCH_CHECK(reach >= 0, norm->description(), " folded into a Conv", D, "d: expected at least ",
+                dilation * (kernel - 1) + 1 - first - last, " places in direction ", d, ", got ",
+                size);
+    // Other modes than zeros repeat values of Z, and as well of X: no place has taps outside.
+    if (zeros) extents.push_back({size, reach / stride + 1, kernel, stride, first, dilation});
+  }
+  const std::vector<int64_t> pad = reversed(beforehand);
+  if (std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p != 0; })) {
+    const char* name = mode == "kReflect"     ? "reflect"
+                       : mode == "kReplicate" ? "replicate"
+                       : mode == "kCircular"  ? "circular"
+                                              : "constant";
+    out.instead = torch::pad(x, pad, name);
+  }
+  out.reader = std::make_shared<nn::ConvolutionReader>(std::move(geometry), nn::Border(extents));
+  return out;
+}
+
+template class FoldedConvImplBase<1, BatchOrtho1d, torch::nn::Conv1d, FoldedConv1dImpl>;
+template class FoldedConvImplBase<2, BatchOrtho2d, torch::nn::Conv2d, FoldedConv2dImpl>;
+template class FoldedConvImplBase<3, BatchOrtho3d, torch::nn::Conv3d, FoldedConv3dImpl>;
+
+// -------------------------------------------------------------------------------------- linear
+
+namespace {
+
+/// A new module of the same options.
+std::shared_ptr<torch::nn::Module> make_like(const BatchOrthoLayer& norm) {
+  if (dynamic_cast<const BatchOrtho1dImpl*>(&norm))
+    return std::make_shared<BatchOrtho1dImpl>(norm.options);
+  if (dynamic_cast<const BatchOrtho2dImpl*>(&norm))
+    return std::make_shared<BatchOrtho2dImpl>(norm.options);
+  return std::make_shared<BatchOrtho3dImpl>(norm.options);
+}
+
+std::vector<int64_t> directions(const torch::Tensor& x) {
+  std::vector<int64_t> out;
+  for (int64_t d = 2; d < x.dim(); ++d) out.push_back(d);
+  return out;
+}
+
+}  // namespace
+
+FoldedLinearImpl::FoldedLinearImpl(std::shared_ptr<torch::nn::Module> norm_,
+                                   torch::nn::Linear linear_, Pooling pooling)
+    : norm_module_(std::move(norm_)), pooling_(pooling) {
+  TORCH_CHECK(norm_module_ && !linear_.is_empty(), "expected a norm and a linear layer, got none");
+  norm = std::dynamic_pointer_cast<BatchOrthoLayer>(norm_module_);
+  const int64_t channels = norm->options.channels(), inputs = linear_->options.in_features();
+  if (pooling == Pooling::average) check_channels(*norm, inputs, "a linear layer");
+  TORCH_CHECK(inputs % channels == 0, "expected a linear layer that reads maps of the ", channels,
+              " channels of ", norm->description(), ", got one of ", inputs, " inputs");
+  register_module("norm", norm_module_);
+  linear = register_module("linear", linear_);
+}
+
+FoldedLinearImpl::FoldedLinearImpl(BatchOrtho1d norm, torch::nn::Linear linear, Pooling pooling)
+    : FoldedLinearImpl(std::shared_ptr<torch::nn::Module>(norm.ptr()), linear, pooling) {}
+FoldedLinearImpl::FoldedLinearImpl(BatchOrtho2d norm, torch::nn::Linear linear, Pooling pooling)
+    : FoldedLinearImpl(std::shared_ptr<torch::nn::Module>(norm.ptr()), linear, pooling) {}
+FoldedLinearImpl::FoldedLinearImpl(BatchOrtho3d norm, torch::nn::Linear linear, Pooling pooling)
+    : FoldedLinearImpl(std::shared_ptr<torch::nn::Module>(norm.ptr()), linear, pooling) {}
+
+void FoldedLinearImpl::reset() {
+  norm_module_ = make_like(*norm);
+  norm = std::dynamic_pointer_cast<BatchOrthoLayer>(norm_module_);
+  if (named_children().contains("norm"))
+    replace_module("norm", norm_module_);
+  else
+    register_module("norm", norm_module_);
+  linear = set_child(*this, "linear", torch::nn::Linear(linear->options));
+}
+
+void FoldedLinearImpl::pretty_print(std::ostream& stream) const {
+  stream << "orthobatch::FoldedLinear";
+  if (pooling_ == Pooling::average) stream << " pooling=average";
+  if (scale != 1) stream << " scale=" << scale;
+}
+
+torch::Tensor FoldedLinearImpl::forward(const torch::Tensor& input) {
+  return run(*norm, norm_module_->is_training(), input);
+}
+
+torch::Tensor FoldedLinearImpl::read(const torch::Tensor& z) {
+  torch::Tensor features = z;
+  if (pooling_ == Pooling::average && z.dim() > 2) features = z.mean(directions(z));
+  features = features.flatten(1);
+  if (scale == 1) return linear->forward(features);
+  const torch::Tensor product = torch::linear(features, linear->weight * scale);
+  return linear->bias.defined() ? product + linear->bias : product;
+}
+
+nn::Reading FoldedLinearImpl::reading(const torch::Tensor& x) const {
+  nn::Reading out{std::make_shared<nn::LinearReader>(), {}, linear->weight, linear->bias};
+  if (pooling_ == Pooling::average && x.dim() > 2) out.instead = x.mean(directions(x));
+  const torch::Tensor& read = out.instead.defined() ? out.instead : x;
+  const int64_t inputs = read.numel() / read.size(0);
+  TORCH_CHECK(linear->options.in_features() == inputs, norm->description(),
+              " folded into a Linear: expected ", linear->options.in_features(),
+              " values a sample, got input of size ", x.sizes());
+  std::vector<int64_t> sizes = read.sizes().vec();
+  sizes[0] = linear->options.out_features();
+  if (scale != 1) out.weight = out.weight * scale;
+  out.weight = out.weight.view(sizes);
+  return out;
+}
+
+// ------------------------------------------------------------------------------------ sequences
+
+namespace {
+
+template <typename Module>
+std::shared_ptr<Module> as(const torch::nn::AnyModule& module) {
+  return std::dynamic_pointer_cast<Module>(module.ptr());
+}
+
+/// A part of a Sequential.
+struct Element {
+  std::string name;
+  torch::nn::AnyModule module;
+};
+
+bool flattens_all(const torch::nn::AnyModule& module) {
+  const auto flatten = as<torch::nn::FlattenImpl>(module);
+  return flatten && flatten->options.start_dim() == 1 && flatten->options.end_dim() == -1;
+}
+
+bool averages_all(const torch::nn::AnyModule& module) {
+  const auto is_one = [](const auto& sizes) {
+    return std::all_of(sizes->begin(), sizes->end(), [](const auto& s) { return s == 1; });
+  };
+  if (const auto pool = as<torch::nn::AdaptiveAvgPool1dImpl>(module))
+    return is_one(pool->options.output_size());
+  if (const auto pool = as<torch::nn::AdaptiveAvgPool2dImpl>(module))
+    return is_one(pool->options.output_size());
+  const auto pool = as<torch::nn::AdaptiveAvgPool3dImpl>(module);
+  return pool && is_one(pool->options.output_size());
+}
+
+struct Joined {
+  torch::nn::AnyModule module;
+  size_t count = 0;  // elements it stands for; 0: none
+};
+
+template <typename Norm, typename NormImpl, typename Conv, typename ConvImpl, typename Folded>
+Joined join(const std::vector<Element>& all, size_t at) {
+  const auto norm = as<NormImpl>(all[at].module);
+  if (!norm) return {};
+  const auto next = [&](size_t k) -> const torch::nn::AnyModule* {
+    return at + k < all.size() ? &all[at + k].module : nullptr;
+  };
+  if (!next(1)) return {};
+  if (const auto conv = as<ConvImpl>(*next(1)))
+    return {torch::nn::AnyModule(Folded(Norm(norm), Conv(conv))), 2};
+  size_t k = 1;
+  const bool averages = averages_all(*next(1));
+  if (averages) ++k;
+  const bool flattens = next(k) && flattens_all(*next(k));
+  if (flattens) ++k;
+  const auto linear = next(k) ? as<torch::nn::LinearImpl>(*next(k)) : nullptr;
+  if (!linear) return {};
+  const int64_t channels = norm->options.channels(), inputs = linear->options.in_features();
+  // Linear reads the last direction, which is the channels' only in (N, C).
+  const bool of_channels = std::is_same_v<Norm, BatchOrtho1d> && !averages && inputs == channels;
+  if (!flattens && !of_channels) return {};
+  if (inputs % channels != 0 || (averages && inputs != channels)) return {};
+  return {torch::nn::AnyModule(FoldedLinear(Norm(norm), torch::nn::Linear(linear),
+                                            averages ? Pooling::average : Pooling::none)),
+          k + 1};
+}
+
+Joined join(const std::vector<Element>& all, size_t at) {
+  using namespace torch::nn;
+  for (const Joined& joined :
+       {join<BatchOrtho1d, BatchOrtho1dImpl, Conv1d, Conv1dImpl, FoldedConv1d>(all, at),
+        join<BatchOrtho2d, BatchOrtho2dImpl, Conv2d, Conv2dImpl, FoldedConv2d>(all, at),
+        join<BatchOrtho3d, BatchOrtho3dImpl, Conv3d, Conv3dImpl, FoldedConv3d>(all, at)})
+    if (joined.count > 0) return joined;
+  return {};
+}
+
+}  // namespace
+
+torch::nn::Sequential fold_training(torch::nn::Sequential net) {
+  TORCH_CHECK(!net.is_empty(), "fold_training: expected a Sequential, got none");
+  std::vector<Element> all;
+  const auto names = net->named_children().keys();
+  for (const torch::nn::AnyModule& module : *net) all.push_back({names[all.size()], module});
+  torch::nn::Sequential out;
+  for (size_t at = 0; at < all.size();) {
+    if (Joined joined = join(all, at); joined.count > 0) {
+      out->push_back(all[at].name, std::move(joined.module));
+      at += joined.count;
+      continue;
+    }
+    out->push_back(all[at].name, all[at].module);
+    ++at;
+  }
+  out->train(net->is_training());
+  return out;
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,87 @@
+#include "nn/reader.h"
+
+#include <torch/torch.h>
+
+#include "kernels/passes.h"
+#include "kernels/tiles.h"
+
+namespace orthobatch::nn {
+namespace {
+
+/// (batch, C, …) as a matrix of batch rows, places in the order of x's memory.
+torch::Tensor flat(const torch::Tensor& t, bool sample_major) {
+  return (sample_major ? t.movedim(1, -1) : t).reshape({t.size(0), -1});
+}
+
+bool is_sample_major(const torch::Tensor& x) { return kernels::layout_of(x).sample_major; }
+
+/// The inverse of `flat`, a view.
+torch::Tensor unflat(const torch::Tensor& matrix, const torch::Tensor& like, bool sample_major) {
+  const torch::Tensor shape = sample_major ? like.movedim(1, -1) : like;
+  std::vector<int64_t> sizes = shape.sizes().vec();
+  sizes[0] = matrix.size(0);
+  const torch::Tensor t = matrix.view(sizes);
+  return sample_major ? t.movedim(-1, 1) : t;
+}
+
+}  // namespace
+
+torch::Tensor ConvolutionReader::forward(const torch::Tensor& x, const torch::Tensor& weight,
+                                         const torch::Tensor& bias) const {
+  const std::vector<int64_t> none(geometry_.stride.size());
+  return at::convolution(x, weight, bias, geometry_.stride, geometry_.padding, geometry_.dilation,
+                         /*transposed=*/false, none, geometry_.groups);
+}
+
+Reader::Gradients ConvolutionReader::backward(const torch::Tensor& h, const torch::Tensor& x,
+                                              const torch::Tensor& weight,
+                                              std::array<bool, 3> wanted) const {
+  const std::vector<int64_t> none(geometry_.stride.size()), bias_size = {weight.size(0)};
+  auto [input, dweight, bias] = at::convolution_backward(
+      h, x, weight, at::OptionalIntArrayRef(bias_size), geometry_.stride, geometry_.padding,
+      geometry_.dilation, /*transposed=*/false, none, geometry_.groups, wanted);
+  return {input, dweight, bias};
+}
+
+torch::Tensor LinearReader::forward(const torch::Tensor& x, const torch::Tensor& weight,
+                                    const torch::Tensor& bias) const {
+  const bool sample_major = is_sample_major(x);
+  return at::addmm(bias, flat(x, sample_major), flat(weight, sample_major).t());
+}
+
+Reader::Gradients LinearReader::backward(const torch::Tensor& h, const torch::Tensor& x,
+                                         const torch::Tensor& weight,
+                                         std::array<bool, 3> wanted) const {
+  const bool sample_major = is_sample_major(x);
+  Gradients out;
+  if (wanted[0]) out.input = unflat(at::mm(h, flat(weight, sample_major)), x, sample_major);
+  if (wanted[1]) out.weight = unflat(at::mm(h.t(), flat(x, sample_major)), x, sample_major);
+  if (wanted[2]) out.bias = h.sum(0);
+  return out;
+}
+
+torch::Tensor as_samples(const torch::Tensor& weight, int64_t groups) {
+  if (groups == 1) return kernels::dense_layout(weight);
+  std::vector<int64_t> sizes = weight.sizes().vec();
+  sizes[0] /= groups;
+  sizes.insert(sizes.begin(), groups);
+  const torch::Tensor apart = weight.reshape(sizes).transpose(0, 1);  // C_out/g, g, C_in/g, taps
+  sizes = weight.sizes().vec();
+  sizes[0] /= groups;
+  sizes[1] *= groups;
+  return apart.reshape(sizes).contiguous();
+}
+
+torch::Tensor from_samples(const torch::Tensor& samples, int64_t groups) {
+  if (groups == 1) return samples;
+  std::vector<int64_t> sizes = samples.sizes().vec();
+  sizes[1] /= groups;
+  sizes.insert(sizes.begin() + 1, groups);
+  const torch::Tensor apart = samples.reshape(sizes).transpose(0, 1);  // g, C_out/g, C_in/g, taps
+  sizes = samples.sizes().vec();
+  sizes[0] *= groups;
+  sizes[1] /= groups;
+  return apart.reshape(sizes).contiguous();
+}
+
+}  // namespace orthobatch::nn

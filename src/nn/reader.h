@@ -1,0 +1,83 @@
+#pragma once
+// What reads a layer's output Z: a convolution, or a linear layer over whole maps. Both are linear
+// in Z, so with Z = P X + q they can read X itself with other weights and another bias.
+
+#include <torch/types.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "nn/border.h"
+
+namespace orthobatch::nn {
+
+class Reader {
+ public:
+  virtual ~Reader() = default;
+
+  /// y from x (what it reads), its weight (C_out, C_in of a group, taps…) and bias (C_out).
+  virtual torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
+                                const torch::Tensor& bias) const = 0;
+
+  struct Gradients {
+    torch::Tensor input, weight, bias;  // undefined where they were not asked for
+  };
+  virtual Gradients backward(const torch::Tensor& h, const torch::Tensor& x,
+                             const torch::Tensor& weight, std::array<bool, 3> wanted) const = 0;
+
+  /// The places where taps are outside; null where there are none.
+  virtual const Border* border() const { return nullptr; }
+
+  /// Groups of input channels that are read apart.
+  virtual int64_t groups() const { return 1; }
+};
+
+class ConvolutionReader : public Reader {
+ public:
+  struct Geometry {
+    std::vector<int64_t> stride, padding, dilation;
+    int64_t groups = 1;
+  };
+
+  /// For inputs of so many places; `border` where zeros stand for Z outside.
+  ConvolutionReader(Geometry geometry, Border border)
+      : geometry_(std::move(geometry)), border_(std::move(border)) {}
+
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
+                        const torch::Tensor& bias) const override;
+  Gradients backward(const torch::Tensor& h, const torch::Tensor& x, const torch::Tensor& weight,
+                     std::array<bool, 3> wanted) const override;
+  const Border* border() const override { return border_.empty() ? nullptr : &border_; }
+  int64_t groups() const override { return geometry_.groups; }
+
+ private:
+  Geometry geometry_;
+  Border border_;
+};
+
+/// Its weight has a tap for each place of the input: (C_out, C, places…).
+class LinearReader : public Reader {
+ public:
+  torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
+                        const torch::Tensor& bias) const override;
+  Gradients backward(const torch::Tensor& h, const torch::Tensor& x, const torch::Tensor& weight,
+                     std::array<bool, 3> wanted) const override;
+};
+
+/// How a module reads a layer's output.
+struct Reading {
+  std::shared_ptr<const Reader> reader;
+  /// What the reader gets where that is not x itself: an affine image of it that commutes with the
+  /// layer.
+  torch::Tensor instead;
+  torch::Tensor weight, bias;
+};
+
+/// Weights as samples: (C_out/groups, C_in, taps…), dense. A matrix that has no entries between
+/// groups then acts on them as on data.
+torch::Tensor as_samples(const torch::Tensor& weight, int64_t groups);
+/// And back to (C_out, C_in/groups, taps…).
+torch::Tensor from_samples(const torch::Tensor& samples, int64_t groups);
+
+}  // namespace orthobatch::nn
