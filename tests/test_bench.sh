@@ -30,7 +30,7 @@ for method in $("$program" layers | grep -oE '^[A-Za-z_]+\(' | tr -d '('); do
   grep -qE "^$method(\(| )" out || fail "not measured: $method"
 done
 grep -qE '^ZCA over channels: time ~ N\^-?[0-9.]+' out || fail 'no exponent over channels'
-grep -qE '^ours, ZCA.* [0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+$' out || fail 'no training step'
+grep -qE '^ours, ZCA, folded +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+ +[0-9.]+$' out || fail 'no training step'
 grep -qE '^[0-9]+ of [0-9]+ bars were not judged' out || fail 'small shapes were judged by the bars of the large'
 [ "$(grep -c 'not judged' out)" -eq 1 ] || fail 'a line for each bar that was not judged'
 grep -q $'\r' err && fail 'a redrawn line in a file'

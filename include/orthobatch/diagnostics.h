@@ -38,6 +38,7 @@ struct LayerSummary {
   int64_t floored = 0;
   int64_t null = 0;
   int64_t exchanges = 0;
+  int64_t unfolded = 0;  ///< batches so far that a folded layer could not fold
 };
 
 /// Every BatchOrtho layer of a net, in the order of the net.

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "core/linalg.h"
 #include "base/processor.h"
+#include "core/linalg.h"
 #include "kernels/loops.h"
 #include "orthobatch/version.h"
 
@@ -104,7 +104,8 @@ Json step_json(const std::vector<StepResult>& results) {
       rows.push_back({{"net", row.name},
                       {"step", times_json(row.times)},
                       {"images_per_second", row.images_per_second},
-                      {"ratio_to_torch", ratio_json(row.times, result.rows.front().times)}});
+                      {"ratio_to_torch", ratio_json(row.times, result.rows.front().times)},
+                      {"peak_bytes", row.peak_bytes}});
     out.push_back({{"data", result.data}, {"batch", result.batch}, {"nets", rows}});
   }
   return out;

@@ -1,5 +1,6 @@
 #pragma once
-// The step section: a whole training step of the paper's nets, ours against torch's modules.
+// The step section: a whole training step of the paper's nets, and of a stack of ResNet's widths,
+// ours against torch's modules.
 
 #include <string>
 #include <vector>
@@ -12,20 +13,31 @@ struct StepTimes {
   std::string name;
   Times times;
   double images_per_second = 0;  ///< by the median
+  int64_t peak_bytes = 0;        ///< of tensors during a step, beyond those there before it
 };
 
 struct StepResult {
-  std::string data;  ///< whose net: mnist or svhn
+  std::string data;  ///< whose net: mnist, svhn or stack
   int64_t batch;
-  /// The net of torch's modules with BatchNorm2d; ours with BN; ours with ZCA in every block.
-  std::vector<StepTimes> rows;
+  std::vector<StepTimes> rows;  ///< torch's net first
+
+  const StepTimes* find(const std::string& name) const;
 };
 
+constexpr const char* stack = "stack";
+
+// The nets. The first is the best that a user of torch would write: ReLU in place, channels last.
 constexpr const char* torch_net = "torch, BatchNorm2d";
 constexpr const char* bn_net = "ours, BN";
-constexpr const char* zca_net = "ours, ZCA(1e-5,1e12)";
+constexpr const char* unfolded_net = "ours, ZCA, not folded";
+constexpr const char* folded_net = "ours, ZCA, folded";
+constexpr const char* stride_2_net = "ours, ZCA, folded, sample_stride 2";
+constexpr const char* stride_3_net = "ours, ZCA, folded, sample_stride 3";
 
-/// Forward, loss, backward and SGD step, channels last.
+/// Forward, loss, backward and SGD step, channels last. `data` is mnist or svhn: the paper's net
+/// with ZCA(1e-5,1e12) in every block; or "stack": 3×3 convolutions of 64, 64, 128, 128, 256, 256,
+/// 512 and 512 channels on 32×32 places and fewer, each behind ReLU and a layer of
+/// ZCA(1e-5,group_size=64).
 StepResult measure_step(const std::string& data, int64_t batch, const Session& session);
 
 }  // namespace orthobatch::bench

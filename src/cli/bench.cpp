@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/processor.h"
 #include "base/text.h"
 #include "bench/report.h"
 #include "cli/bench_tables.h"
@@ -16,7 +17,6 @@
 #include "cli/options.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
-#include "base/processor.h"
 #include "io/file.h"
 
 namespace orthobatch::cli {
@@ -30,7 +30,7 @@ constexpr double busy_load = 0.5;
 constexpr int64_t step_rounds_per_repeat = 3;
 
 struct Arguments {
-  std::string shapes, layout = "both", sections = "layers,memory,step,scaling", json;
+  std::string shapes, layout = "both", sections = "layers,memory,step,stack,scaling", json;
   std::vector<std::string> layers;
   int threads = 0;
   int64_t repeats = 0;
@@ -77,7 +77,7 @@ std::vector<Layout> layouts_of(const Arguments& a) {
 }
 
 std::set<std::string> sections_of(const std::string& text) {
-  const std::vector<std::string> known = {"layers", "memory", "step", "scaling"};
+  const std::vector<std::string> known = {"layers", "memory", "step", "stack", "scaling"};
   std::set<std::string> out;
   std::istringstream words(text + ",");
   for (std::string word; std::getline(words, word, ',');) {
@@ -131,6 +131,11 @@ bench::Results measure(const Arguments& a, bench::Session session,
       results.step.push_back(measure_step(data, a.quick ? 32 : 256, session));
       print(status, step_table(results.step.back()));
     }
+    session.repeats /= step_rounds_per_repeat;
+  }
+  if (sections.count("stack")) {
+    results.step.push_back(measure_step(bench::stack, a.quick ? 8 : 64, session));
+    print(status, step_table(results.step.back()));
   }
   return results;
 }

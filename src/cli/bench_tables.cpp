@@ -99,11 +99,13 @@ std::string memory_table(const std::vector<bench::MemoryResult>& results) {
 }
 
 std::string step_table(const bench::StepResult& result) {
-  Rows rows = {{"net", right("ms"), right("best"), right("images/s"), right("x torch")}};
+  Rows rows = {
+      {"net", right("ms"), right("best"), right("images/s"), right("x torch"), right("peak MiB")}};
   for (const bench::StepTimes& row : result.rows)
     rows.push_back({row.name, number(row.times.median()), number(row.times.best()),
                     fmt::format("{:8.0f}", row.images_per_second),
-                    ratio(row.times, result.rows.front().times)});
+                    ratio(row.times, result.rows.front().times),
+                    number(static_cast<double>(row.peak_bytes) / (1 << 20))});
   return fmt::format("Training step of the {} net, batch {}, channels_last\n{}", result.data,
                      result.batch, format_table(rows));
 }

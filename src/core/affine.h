@@ -48,10 +48,16 @@ struct GradientMap {
 /// σ^(−3) of the gradient, leaves its range.
 double least_deviation(Real real);
 
-/// The map Z = P (X − μ) + bias; an empty bias is 0. T is the whitening transform in P = R T, and
-/// `amplification` how much larger the terms of T (X − μ) may be than their sum.
+/// How much larger the terms of T X are than their sum, which has unit variance.
+struct Cancellation {
+  double centered = 1;  // all terms of T (X − μ): max_i Σ_j |T_ij| σ_j
+  /// Of T X, as independent errors add up, over all rows: √(1/N Σ_ij T_ij² (σ_j² + μ_j²)).
+  double raw = 1;
+};
+
+/// The map Z = P (X − μ) + bias; an empty bias is 0. T is the whitening transform in P = R T.
 AffineMap affine_map(const BlockMatrix& P, const BlockMatrix& T, const Vector& mean,
-                     const Vector& bias, double amplification, Real real);
+                     const Vector& bias, const Cancellation& cancellation, Real real);
 
 /// B about the mean, G (X − μ)ᵀ, from the sums about `center`.
 BlockMatrix about_mean(GradientSums sums, const Vector& mean, const Vector& center);

@@ -24,17 +24,34 @@ BlockMatrix scale_rows(const Vector& rows, BlockMatrix a) {
   return a;
 }
 
-/// max_i Σ_j |T_ij| σ_j
-double amplification_of(const Factor& f) {
-  Vector deviation = diag(f.conditioned);
-  for (double& d : deviation) d = std::sqrt(std::max(d, 0.0));
-  double largest = 1.0;
-  for (int64_t i = 0; i < f.T.rows(); ++i) {
-    double terms = 0;
-    for (int64_t j = 0; j < f.T.cols(); ++j) terms += std::abs(f.T(i, j)) * deviation[j];
-    largest = std::max(largest, terms);
+/// σ_j² of all channels; zeros where there are no factors.
+Vector variances(const Fold& fold) {
+  Vector out;
+  for (const auto& f : fold.factors)
+    for (const double v : diag(f->conditioned)) out.push_back(std::max(v, 0.0));
+  out.resize(fold.mean.size());
+  return out;
+}
+
+Cancellation cancellation_of(const Fold& fold) {
+  Cancellation out;
+  double squares = 0;
+  const Vector variance = variances(fold);
+  for (int64_t b = 0; b < fold.T.count(); ++b) {
+    const int64_t width = fold.T.width(b), first = fold.T.offset(b);
+    for (int64_t i = 0; i < width; ++i) {
+      double terms = 0;
+      for (int64_t j = 0; j < width; ++j) {
+        const double t = fold.T.data(b)[i * width + j], mean = fold.mean[first + j],
+                     v = variance[first + j];
+        terms += std::abs(t) * std::sqrt(v);
+        squares += t * t * (v + mean * mean);
+      }
+      out.centered = std::max(out.centered, terms);
+    }
   }
-  return largest;
+  out.raw = std::sqrt(squares / static_cast<double>(fold.mean.size()));
+  return out;
 }
 
 int64_t block_size(const LayerSpec& spec, int64_t channels) {
@@ -105,7 +122,6 @@ void LayerAlgebra::factor_blocks(Fold& fold, FactorMember factor, const BlockMat
     const Vector gamma = slice(inner, sigma.offset(b), sigma.width(b));
     fold.factors.push_back((*method_.*factor)(sigma.get(b), gamma));
     fold.T.set(b, fold.factors.back()->T);
-    fold.amplification = std::max(fold.amplification, amplification_of(*fold.factors.back()));
   }
 }
 
@@ -118,7 +134,8 @@ void LayerAlgebra::attach_map(Fold& fold, const LayerParameters& p, Real real) c
     P.set(0, linalg::matmul(fold.W, fold.T.dense()));
   }
   P = scale_rows(outer_scale(p), std::move(P));
-  fold.map = affine_map(P, fold.T, fold.mean, p.bias, fold.amplification, real);
+  fold.cancellation = cancellation_of(fold);
+  fold.map = affine_map(P, fold.T, fold.mean, p.bias, fold.cancellation, real);
 }
 
 Vector LayerAlgebra::outer_scale(const LayerParameters& p) const {

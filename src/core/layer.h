@@ -28,9 +28,8 @@ struct Fold {
   BlockMatrix T;
   Matrix W;  // empty without rotation
 
-  /// How much larger the terms of T (X − μ) may be than their sum, which has unit variance:
-  /// max_i Σ_j |T_ij| σ_j. Rounding is amplified by it. 1 from a running transform, which has no σ.
-  double amplification = 1.0;
+  /// Rounding is amplified by it. From a running transform, which has no σ, that of the mean alone.
+  Cancellation cancellation;
 
   // Over all blocks, as Factor has them.
   int64_t floored() const;

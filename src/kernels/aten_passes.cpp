@@ -76,6 +76,10 @@ class AtenPasses : public Passes {
                      dx));
   }
 
+  Vector channel_sums(const at::Tensor& g) const override {
+    return to_vector(rows(g).to(at::kDouble).sum(1));
+  }
+
  private:
   /// N × M in double as a tensor like another, numbers beyond its type's range its largest.
   static at::Tensor rounded(at::Tensor out, const at::Tensor& like) {

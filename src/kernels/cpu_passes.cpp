@@ -44,6 +44,11 @@ class CpuPasses : public Passes {
         cpu_add_statistics_gradient<scalar_t, scalar_t>(dx, x, map);
     });
   }
+
+  Vector channel_sums(const at::Tensor& g) const override {
+    return AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "orthobatch::channel_sums",
+                                      [&] { return cpu_channel_sums<scalar_t>(g); });
+  }
 };
 
 }  // namespace

@@ -37,6 +37,9 @@ at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const Gr
 template <typename T, typename S>
 void cpu_add_statistics_gradient(at::Tensor& dx, const at::Tensor& x, const GradientMap& map);
 
+template <typename T>
+Vector cpu_channel_sums(const at::Tensor& g);
+
 inline bool all_zero(const Vector& v) {
   return std::all_of(v.begin(), v.end(), [](double d) { return d == 0; });
 }

@@ -87,6 +87,28 @@ GradientSums cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector
   return std::move(parts[0]);
 }
 
+template <typename T>
+Vector cpu_channel_sums(const at::Tensor& g) {
+  const Layout layout = layout_of(g);
+  const Tiling tiling(layout, sizeof(T));
+  const Runs runs(layout);
+  std::vector<Vector> parts(tiling.ranges(), Vector(layout.channels));
+  tiling.for_ranges([&](int64_t r, int64_t begin, int64_t end) {
+    const T* grad = g.data_ptr<T>();
+    Vector sum(runs.size());
+    for (int64_t t = begin; t < end; ++t)
+      runs.for_each(tiling[t], [&](const Run& run) {
+        loops<T>().sum(grad + run.at, run.count, runs.period(), &sum[run.channel]);
+      });
+    runs.add_sums(sum, parts[r].data());
+  });
+  for (size_t r = 1; r < parts.size(); ++r)
+    for (int64_t c = 0; c < layout.channels; ++c) parts[0][c] += parts[r][c];
+  return std::move(parts[0]);
+}
+
+template Vector cpu_channel_sums<float>(const at::Tensor&);
+template Vector cpu_channel_sums<double>(const at::Tensor&);
 template GradientSums cpu_products<float, float>(const at::Tensor&, const at::Tensor&,
                                                  const Vector&, int64_t);
 template GradientSums cpu_products<float, double>(const at::Tensor&, const at::Tensor&,

@@ -56,6 +56,9 @@ class Passes {
   /// x. The map's P is not used; there is a Q.
   virtual void add_statistics_gradient(at::Tensor& dx, const at::Tensor& x,
                                        const GradientMap& map) const = 0;
+
+  /// G 1: the sum of each channel over all samples.
+  virtual Vector channel_sums(const at::Tensor& g) const = 0;
 };
 
 /// Threaded kernels for CPU tensors.

@@ -84,6 +84,7 @@ std::vector<LayerSummary> summarize(const torch::nn::Module& net) {
       s.floored = batch.floored;
       s.null = batch.null;
       s.exchanges = batch.exchanges;
+      s.unfolded = batch.unfolded;
     }
     out.push_back(s);
   }
@@ -104,13 +105,14 @@ std::string to_string(const std::vector<LayerSummary>& summary) {
     return line;
   };
   std::string out =
-      row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s  %9s\n", "layer", static_cast<int>(spec_width),
-          "spec", "channels", "condition", "eff.rank", "floored", "null", "exchanged");
+      row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s  %9s  %8s\n", "layer", static_cast<int>(spec_width),
+          "spec", "channels", "condition", "eff.rank", "floored", "null", "exchanged", "unfolded");
   for (const LayerSummary& s : summary)
-    out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %4lld  %9lld\n", s.name.c_str(),
+    out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %4lld  %9lld  %8lld\n", s.name.c_str(),
                static_cast<int>(spec_width), s.spec.c_str(), static_cast<long long>(s.channels),
                s.condition_number, s.effective_rank, static_cast<long long>(s.floored),
-               static_cast<long long>(s.null), static_cast<long long>(s.exchanges));
+               static_cast<long long>(s.null), static_cast<long long>(s.exchanges),
+               static_cast<long long>(s.unfolded));
   return out;
 }
 

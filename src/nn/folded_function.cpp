@@ -107,16 +107,20 @@ class FoldedFunction : public torch::autograd::Function<FoldedFunction> {
     const core::LayerAlgebra::Wanted wanted = {wants(2) || wants(3) || wants(4), wants(0)};
     const bool needs_sums = algebra.needs_sums(fold, wanted), needs_weight = needs_sums || wants(5);
 
-    Reader::Gradients direct =
-        call.reader->backward(h, reads_x ? x : read, folded_weight,
-                              {wants(reads_x ? 0 : 1), needs_weight, needs_weight || wants(6)});
+    Reader::Gradients direct = call.reader->backward(h, reads_x ? x : read, folded_weight,
+                                                     {wants(reads_x ? 0 : 1), needs_weight});
+    // By a pass of ours, in double: oneDNN's sum in float, multiplied by a mean, would be most of
+    // the error of ∇γ and ∇w.
+    torch::Tensor sum;
+    if (needs_weight || wants(6))
+      sum = kernels::to_tensor(kernels::passes_for(h).channel_sums(kernels::dense_layout(h)));
     variable_list grads(8);  // x, read, γ, b, S, weight, bias, and the call, which has none
     core::GradientSums sums;
     if (needs_weight) {
       const int64_t groups = call.reader->groups();
       const torch::Tensor samples = as_samples(weight, groups),
                           folded = kernels::same_layout(as_samples(direct.weight, groups), samples);
-      const torch::Tensor by_tap = sums_by_tap(call, h, direct.bias, weight);
+      const torch::Tensor by_tap = sums_by_tap(call, h, sum, weight);
       if (wants(5)) grads[5] = weight_gradient(folded, by_tap, call.map, groups);
       if (needs_sums) {
         sums.B = kernels::passes_for(x)
@@ -133,7 +137,7 @@ class FoldedFunction : public torch::autograd::Function<FoldedFunction> {
     if (wants(2)) grads[2] = like(layer.gamma, saved[2]);
     if (wants(3)) grads[3] = like(layer.bias, saved[3]);
     if (wants(4)) grads[4] = like(layer.skew, saved[4]);
-    if (wants(6)) grads[6] = direct.bias;
+    if (wants(6)) grads[6] = sum.to(saved[6].options().requires_grad(false));
     if (torch::GradMode::is_enabled()) {
       variable_list depends(saved.begin(), saved.begin() + 7);
       depends.push_back(grad_outputs[0]);
@@ -149,7 +153,7 @@ class FoldedFunction : public torch::autograd::Function<FoldedFunction> {
     std::vector<int64_t> sizes = weight.sizes().vec(), ones(sizes.size() - 1, 1);
     sizes.erase(sizes.begin() + 1);
     ones[0] = sizes[0];
-    const torch::Tensor all = sum.to(torch::kDouble).view(ones).expand(sizes);
+    const torch::Tensor all = sum.view(ones).expand(sizes);
     const Border* border = call.reader->border();
     return border ? all - border->missed(h) : all;
   }

@@ -34,13 +34,12 @@ torch::Tensor ConvolutionReader::forward(const torch::Tensor& x, const torch::Te
 }
 
 Reader::Gradients ConvolutionReader::backward(const torch::Tensor& h, const torch::Tensor& x,
-                                              const torch::Tensor& weight,
-                                              std::array<bool, 3> wanted) const {
-  const std::vector<int64_t> none(geometry_.stride.size()), bias_size = {weight.size(0)};
+                                              const torch::Tensor& weight, Wanted wanted) const {
+  const std::vector<int64_t> none(geometry_.stride.size());
   auto [input, dweight, bias] = at::convolution_backward(
-      h, x, weight, at::OptionalIntArrayRef(bias_size), geometry_.stride, geometry_.padding,
-      geometry_.dilation, /*transposed=*/false, none, geometry_.groups, wanted);
-  return {input, dweight, bias};
+      h, x, weight, c10::nullopt, geometry_.stride, geometry_.padding, geometry_.dilation,
+      /*transposed=*/false, none, geometry_.groups, {wanted.input, wanted.weight, false});
+  return {input, dweight};
 }
 
 torch::Tensor LinearReader::forward(const torch::Tensor& x, const torch::Tensor& weight,
@@ -50,13 +49,11 @@ torch::Tensor LinearReader::forward(const torch::Tensor& x, const torch::Tensor&
 }
 
 Reader::Gradients LinearReader::backward(const torch::Tensor& h, const torch::Tensor& x,
-                                         const torch::Tensor& weight,
-                                         std::array<bool, 3> wanted) const {
+                                         const torch::Tensor& weight, Wanted wanted) const {
   const bool sample_major = is_sample_major(x);
   Gradients out;
-  if (wanted[0]) out.input = unflat(at::mm(h, flat(weight, sample_major)), x, sample_major);
-  if (wanted[1]) out.weight = unflat(at::mm(h.t(), flat(x, sample_major)), x, sample_major);
-  if (wanted[2]) out.bias = h.sum(0);
+  if (wanted.input) out.input = unflat(at::mm(h, flat(weight, sample_major)), x, sample_major);
+  if (wanted.weight) out.weight = unflat(at::mm(h.t(), flat(x, sample_major)), x, sample_major);
   return out;
 }
 

@@ -4,7 +4,6 @@
 
 #include <torch/types.h>
 
-#include <array>
 #include <memory>
 #include <vector>
 
@@ -20,11 +19,14 @@ class Reader {
   virtual torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
                                 const torch::Tensor& bias) const = 0;
 
+  struct Wanted {
+    bool input, weight;
+  };
   struct Gradients {
-    torch::Tensor input, weight, bias;  // undefined where they were not asked for
+    torch::Tensor input, weight;  // undefined where they were not asked for
   };
   virtual Gradients backward(const torch::Tensor& h, const torch::Tensor& x,
-                             const torch::Tensor& weight, std::array<bool, 3> wanted) const = 0;
+                             const torch::Tensor& weight, Wanted wanted) const = 0;
 
   /// The places where taps are outside; null where there are none.
   virtual const Border* border() const { return nullptr; }
@@ -47,7 +49,7 @@ class ConvolutionReader : public Reader {
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
                         const torch::Tensor& bias) const override;
   Gradients backward(const torch::Tensor& h, const torch::Tensor& x, const torch::Tensor& weight,
-                     std::array<bool, 3> wanted) const override;
+                     Wanted wanted) const override;
   const Border* border() const override { return border_.empty() ? nullptr : &border_; }
   int64_t groups() const override { return geometry_.groups; }
 
@@ -62,7 +64,7 @@ class LinearReader : public Reader {
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
                         const torch::Tensor& bias) const override;
   Gradients backward(const torch::Tensor& h, const torch::Tensor& x, const torch::Tensor& weight,
-                     std::array<bool, 3> wanted) const override;
+                     Wanted wanted) const override;
 };
 
 /// How a module reads a layer's output.

@@ -74,6 +74,11 @@ bool is_from_0_1(const json& config) {
          config.at("version").get<std::string>().rfind("0.1.", 0) == 0;
 }
 
+/// Runs that were begun before layers were folded do not say so, and go on without.
+bool is_from_before_folding(const json& config) {
+  return config.contains("version") && !config.contains("fold");
+}
+
 /// PLDLP had but one way of pivoting then, and group_size was called groups.
 std::string as_in_0_1(std::string layer) {
   const std::string old = "groups=";
@@ -127,6 +132,9 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   config.net.padding = parse_padding(padding, fields.path("padding"));
   fields.number("flat_exponent", config.net.flat_exponent);
   fields.number("initial_deviation", config.net.initial_deviation);
+  config.net.fold = !is_from_before_folding(object);
+  fields.flag("fold", config.net.fold);
+  fields.integer("sample_stride", config.net.sample_stride);
   fields.integer("subset", config.subset);
   fields.integer("epochs", config.epochs);
   fields.integer("seed", config.seed);
@@ -181,6 +189,8 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
   out["padding"] = to_string(config.net.padding);
   out["flat_exponent"] = config.net.flat_exponent;
   out["initial_deviation"] = config.net.initial_deviation;
+  out["fold"] = config.net.fold;
+  out["sample_stride"] = config.net.sample_stride;
   for (const BlockConfig& b : config.net.blocks)
     out["blocks"].push_back(nlohmann::ordered_json{
         {"fov", b.fov}, {"stride", b.stride}, {"channels", b.channels}, {"layer", b.layer}});
@@ -191,7 +201,7 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
 
 bool decides_numbers(const std::string& key) {
   return key != "epochs" && key != "threads" && key != "augment_threads" &&
-         key != "checkpoint_minutes";
+         key != "checkpoint_minutes" && key != "fold";
 }
 
 nlohmann::ordered_json deciding_settings(const TrainConfig& config) {
@@ -226,6 +236,8 @@ void check_config(TrainConfig& config) {
           config.net.flat_exponent);
   require(config.net.initial_deviation > 0 && config.net.initial_deviation <= 100,
           "initial_deviation", "a number above 0, up to 100", config.net.initial_deviation);
+  require(config.net.sample_stride >= 1 && config.net.sample_stride <= 31, "sample_stride",
+          "1 to 31", static_cast<double>(config.net.sample_stride));
   std::vector<BlockConfig>& blocks = config.net.blocks;
   require(!blocks.empty() && blocks.size() <= 64, "blocks", "1 to 64 blocks",
           static_cast<double>(blocks.size()));

@@ -34,6 +34,10 @@ struct NetConfig {
   double flat_exponent = 0.5;
   /// FC's first weights are scaled so that the logits of the first batch deviate by this.
   double initial_deviation = 0.05;
+  /// Layers other than BN go into the weights of what reads them: the same up to rounding.
+  bool fold = true;
+  /// In training, statistics are of every so many-th place in each direction.
+  int64_t sample_stride = 1;
 };
 
 struct TrainConfig {

@@ -7,24 +7,23 @@
 
 namespace orthobatch {
 
-BlockImpl::BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& config) {
+BlockImpl::BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& config,
+                     int64_t sample_stride) {
   conv = register_module(
       "conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(in_channels, config.channels, config.fov)
                                     .stride(config.stride)
                                     .padding(padding)));
-  norm = register_module("norm", BatchOrtho2d(config.channels, config.layer));
-}
-
-torch::Tensor BlockImpl::forward(const torch::Tensor& x) {
-  // In place: a convolution's backward pass does not need its output.
-  return norm(conv(x).relu_());
+  norm = register_module(
+      "norm",
+      BatchOrtho2d(BatchOrthoOptions(config.channels, config.layer).sample_stride(sample_stride)));
 }
 
 DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config) : head_(config.head) {
   int64_t channels = image.channels;
   for (const BlockConfig& block : config.blocks) {
-    blocks.push_back(register_module("block" + std::to_string(blocks.size() + 1),
-                                     Block(channels, padding_of(config, block), block)));
+    blocks.push_back(
+        register_module("block" + std::to_string(blocks.size() + 1),
+                        Block(channels, padding_of(config, block), block, config.sample_stride)));
     channels = block.channels;
   }
   const auto [height, width] = map_sizes(config, image.height, image.width).back();
@@ -35,26 +34,47 @@ DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config) : h
   for (Block& block : blocks)
     block->conv->weight.set_data(block->conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
   name_layers(*this);
+
+  const auto folds = [&](size_t k) {
+    return config.fold && LayerSpec(config.blocks[k].layer).method() != "BN";
+  };
+  for (size_t k = 0; k + 1 < blocks.size(); ++k)
+    folded_.push_back(folds(k) ? FoldedConv2d(blocks[k]->norm, blocks[k + 1]->conv)
+                               : FoldedConv2d(nullptr));
+  if (folds(blocks.size() - 1) && head_ != Head::max) {
+    folded_fc_ = FoldedLinear(blocks.back()->norm, fc,
+                              head_ == Head::average ? Pooling::average : Pooling::none);
+    if (head_ == Head::flat) folded_fc_->scale = flat_scale_;
+  }
 }
 
-torch::Tensor DigitNetImpl::features(torch::Tensor x) {
-  for (Block& block : blocks) x = block(x);
+torch::Tensor DigitNetImpl::before_last_layer(torch::Tensor x) {
+  x = blocks[0]->conv(x).relu_();  // in place: a convolution's backward pass needs no output
+  for (size_t k = 0; k + 1 < blocks.size(); ++k) {
+    FoldedConv2d& folded = folded_[k];
+    x = folded.is_empty() ? blocks[k + 1]->conv(blocks[k]->norm(x)) : folded(x);
+    x = x.relu_();
+  }
+  return x;
+}
+
+torch::Tensor DigitNetImpl::read_by_fc(const torch::Tensor& z) {
   switch (head_) {
     case Head::average:
-      return x.mean({2, 3});
+      return fc(z.mean({2, 3}));
     case Head::max:
-      return x.amax({2, 3});
+      return fc(z.amax({2, 3}));
     case Head::flat:
       break;
   }
-  return x.flatten(1);
+  // Scaling the product in place of its factor spares a pass over all places.
+  return torch::addmm(fc->bias, z.flatten(1), fc->weight.t(), 1, flat_scale_);
 }
 
 torch::Tensor DigitNetImpl::forward(const torch::Tensor& x) {
-  const torch::Tensor f = features(x);
-  if (head_ != Head::flat) return fc(f);
-  // Scaling the product in place of its factor spares a pass over all places.
-  return torch::addmm(fc->bias, f, fc->weight.t(), 1, flat_scale_);
+  const torch::Tensor last = before_last_layer(x);
+  if (!folded_fc_.is_empty()) return folded_fc_(last);
+  return read_by_fc(blocks.back()->norm(last));
 }
 
 void DigitNetImpl::set_alpha(double alpha) {
@@ -86,7 +106,7 @@ void refresh_statistics(DigitNet& net, int64_t batches,
     block->norm->reset_running_stats();
     block->norm->options.momentum(c10::nullopt);
   }
-  for (int64_t i = 0; i < batches; ++i) net->features(next());
+  for (int64_t i = 0; i < batches; ++i) net->forward(next());
   for (size_t i = 0; i < momenta.size(); ++i) net->blocks[i]->norm->options.momentum(momenta[i]);
   net->train(was_training);
 }

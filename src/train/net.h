@@ -9,16 +9,17 @@
 #include <vector>
 
 #include "data/images.h"
+#include "orthobatch/folded.h"
 #include "orthobatch/modules.h"
 #include "run/config.h"
 
 namespace orthobatch {
 
-/// C(fov, stride, in, out): convolution, ReLU, a BatchOrtho layer.
+/// C(fov, stride, in, out): a convolution and the BatchOrtho layer behind its ReLU, which the net
+/// runs: a layer and the next block's convolution may be one.
 class BlockImpl : public torch::nn::Module {
  public:
-  BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& config);
-  torch::Tensor forward(const torch::Tensor& x);
+  BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& config, int64_t sample_stride);
 
   torch::nn::Conv2d conv{nullptr};
   BatchOrtho2d norm{nullptr};
@@ -26,13 +27,12 @@ class BlockImpl : public torch::nn::Module {
 TORCH_MODULE(Block);
 
 /// The paper's net: blocks, the head, FC. Its output are the ten logits. Weights are channels last,
-/// as its input should be.
+/// as its input should be. Layers are folded into what reads them, where the config says so and
+/// they are no BN: parameters and their names are the same either way.
 class DigitNetImpl : public torch::nn::Module {
  public:
   DigitNetImpl(const ImageShape& image, const NetConfig& config);
   torch::Tensor forward(const torch::Tensor& x);
-  /// What FC gets.
-  torch::Tensor features(torch::Tensor x);
 
   /// α of every layer's running average.
   void set_alpha(double alpha);
@@ -41,8 +41,15 @@ class DigitNetImpl : public torch::nn::Module {
   torch::nn::Linear fc{nullptr};
 
  private:
+  /// The output of the last convolution, after ReLU and before its layer.
+  torch::Tensor before_last_layer(torch::Tensor x);
+  torch::Tensor read_by_fc(const torch::Tensor& z);
+
   Head head_;
   double flat_scale_;
+  // Over the modules above, and not among this net's own: null where a layer is not folded.
+  std::vector<FoldedConv2d> folded_;  // layer k into the convolution of block k + 1
+  FoldedLinear folded_fc_{nullptr};
 };
 TORCH_MODULE(DigitNet);
 
