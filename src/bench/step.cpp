@@ -22,7 +22,9 @@ torch::Tensor smooth_images(int64_t batch, int64_t side, int64_t channels, at::G
     return torch::upsample_bilinear2d(x, {side, side}, /*align_corners=*/false);
   };
   const torch::Tensor x = 0.6 * enlarged(light) + 0.3 * enlarged(colour) + 0.1 * noise;
-  return x.contiguous(torch::MemoryFormat::ChannelsLast);
+  // By its strides: those of one channel would else count as contiguous, and what follows with
+  // them.
+  return x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
 }
 
 int64_t peak_of_step(const Contestant& c, const torch::Tensor& x, const torch::Tensor& y) {

@@ -80,6 +80,19 @@ class AtenPasses : public Passes {
     return to_vector(rows(g).to(at::kDouble).sum(1));
   }
 
+  Vector dots(const at::Tensor& x, const Vector& v, int64_t groups) const override {
+    const at::TensorOptions type = x.options().dtype(at::kDouble);
+    const at::Tensor terms = rows(x).to(type) * column(v, type);
+    return to_vector(terms.view({groups, -1, terms.size(1)}).sum(1).t());
+  }
+
+  Vector weighted_sums(const at::Tensor& x, const Vector& w, int64_t groups) const override {
+    const at::TensorOptions type = x.options().dtype(at::kDouble);
+    const at::Tensor X = rows(x).to(type);
+    const at::Tensor by_group = to_tensor(w).to(type).view({-1, groups}).t().unsqueeze(1);
+    return to_vector((X.view({groups, -1, X.size(1)}) * by_group).sum(2));
+  }
+
  private:
   /// N × M in double as a tensor like another, numbers beyond its type's range its largest.
   static at::Tensor rounded(at::Tensor out, const at::Tensor& like) {

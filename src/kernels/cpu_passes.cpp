@@ -49,6 +49,16 @@ class CpuPasses : public Passes {
     return AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "orthobatch::channel_sums",
                                       [&] { return cpu_channel_sums<scalar_t>(g); });
   }
+
+  Vector dots(const at::Tensor& x, const Vector& v, int64_t groups) const override {
+    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::dots",
+                                      [&] { return cpu_dots<scalar_t>(x, v, groups); });
+  }
+
+  Vector weighted_sums(const at::Tensor& x, const Vector& w, int64_t groups) const override {
+    return AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "orthobatch::weighted_sums",
+                                      [&] { return cpu_weighted_sums<scalar_t>(x, w, groups); });
+  }
 };
 
 }  // namespace

@@ -40,6 +40,11 @@ void cpu_add_statistics_gradient(at::Tensor& dx, const at::Tensor& x, const Grad
 template <typename T>
 Vector cpu_channel_sums(const at::Tensor& g);
 
+template <typename T>
+Vector cpu_dots(const at::Tensor& x, const Vector& v, int64_t groups);
+template <typename T>
+Vector cpu_weighted_sums(const at::Tensor& x, const Vector& w, int64_t groups);
+
 inline bool all_zero(const Vector& v) {
   return std::all_of(v.begin(), v.end(), [](double d) { return d == 0; });
 }

@@ -59,6 +59,13 @@ class Passes {
 
   /// G 1: the sum of each channel over all samples.
   virtual Vector channel_sums(const at::Tensor& g) const = 0;
+
+  // Of data whose channels are in `groups` equal groups; values by sample and group stand group
+  // after group within a sample.
+  /// Σ_c x_c v_c over the channels of a group, for each sample and group.
+  virtual Vector dots(const at::Tensor& x, const Vector& v, int64_t groups) const = 0;
+  /// Σ_s x_sc w_s over all samples for each channel, w that of the sample and the channel's group.
+  virtual Vector weighted_sums(const at::Tensor& x, const Vector& w, int64_t groups) const = 0;
 };
 
 /// Threaded kernels for CPU tensors.

@@ -37,6 +37,13 @@ struct Tile {
   int64_t stride;
 };
 
+/// The number of a tile's first sample among all.
+inline int64_t first_sample(const Layout& layout, const Tile& tile) {
+  if (layout.sample_major) return tile.offset / layout.channels;
+  const int64_t image = layout.channels * layout.inner;
+  return tile.offset / image * layout.inner + tile.offset % image;
+}
+
 /// A row of a packed channel-major tile; padded, or rows of a power of two would all fall on the
 /// same lines of the cache.
 inline int64_t packed_row(int64_t samples) { return samples + 16; }

@@ -24,42 +24,19 @@ AffineMap linear_map(BlockMatrix P) {
   return map;
 }
 
-/// Weights as samples (C_out/groups, C, taps…) in one double matrix: a row of C for each output
-/// channel of a group and tap.
-torch::Tensor weight_rows(const torch::Tensor& samples) {
-  return samples.detach().to(torch::kDouble).movedim(1, -1).reshape({-1, samples.size(1)});
-}
-
-/// Values by channel as columns, one a group, 0 outside it: (C, groups).
-torch::Tensor group_columns(const torch::Tensor& values, int64_t groups) {
-  const int64_t width = values.numel() / groups;
-  torch::Tensor columns = torch::zeros({groups, width, groups}, values.options());
-  columns.diagonal(0, 0, 2).copy_(values.view({groups, width}).t());
-  return columns.view({-1, groups});
-}
-
-/// (C_out, taps…) as rows by output channel of a group and tap, columns by group; and back.
-torch::Tensor to_columns(const torch::Tensor& by_tap, int64_t groups) {
+// Values by output channel and tap, (C_out, taps…), and as the passes take them: by sample, which
+// is an output channel of a group and a tap, and group.
+Vector to_samples(const torch::Tensor& by_tap, int64_t groups) {
   const int64_t out = by_tap.size(0) / groups;
-  return by_tap.reshape({groups, out, -1}).permute({1, 2, 0}).reshape({-1, groups});
+  return kernels::to_vector(by_tap.reshape({groups, out, -1}).permute({1, 2, 0}));
 }
-torch::Tensor from_columns(const torch::Tensor& columns, at::IntArrayRef sizes) {
-  const int64_t groups = columns.size(1);
-  return columns.view({sizes[0] / groups, -1, groups}).permute({2, 0, 1}).reshape(sizes);
-}
-
-/// (C_out, taps…): what each tap of a weight makes of q.
-torch::Tensor shares_of(const torch::Tensor& weight, const Vector& q, int64_t groups) {
-  const torch::Tensor rows = weight_rows(as_samples(weight, groups));
+torch::Tensor to_taps(const Vector& by_sample, const torch::Tensor& weight, int64_t groups) {
   std::vector<int64_t> sizes = weight.sizes().vec();
   sizes.erase(sizes.begin() + 1);
-  return from_columns(rows.mm(group_columns(kernels::to_tensor(q), groups)), sizes);
-}
-
-/// ∇q = Σ_t w_tᵀ s_t
-Vector q_gradient(const torch::Tensor& samples, const torch::Tensor& by_tap, int64_t groups) {
-  const torch::Tensor all = weight_rows(samples).t().mm(to_columns(by_tap, groups));  // C × groups
-  return kernels::to_vector(all.view({groups, -1, groups}).diagonal(0, 0, 2).t().reshape({-1}));
+  return kernels::to_tensor(by_sample)
+      .view({sizes[0] / groups, -1, groups})
+      .permute({2, 0, 1})
+      .reshape(sizes);
 }
 
 /// ∇w = ∇w̃ Pᵀ + s qᵀ, in the layout of the weight.
@@ -127,7 +104,8 @@ class FoldedFunction : public torch::autograd::Function<FoldedFunction> {
                      .products(samples, folded, Vector(x.size(1)), algebra.product_block(),
                                core::Sums::in_type)
                      .B;
-        sums.sum = q_gradient(samples, by_tap, groups);
+        sums.sum =
+            kernels::passes_for(x).weighted_sums(samples, to_samples(by_tap, groups), groups);
       }
     }
     const core::LayerGradients layer =
@@ -189,7 +167,8 @@ FoldedWeights folded_weights(const FoldedCall& call, const torch::Tensor& weight
   FoldedWeights out;
   out.weight = from_samples(
       kernels::passes_for(weight).transform(samples, linear_map(core::transpose(map.P))), groups);
-  out.shares = shares_of(weight, map.offset, groups);
+  out.shares =
+      to_taps(kernels::passes_for(weight).dots(samples, map.offset, groups), weight, groups);
   torch::Tensor total = out.shares.reshape({out.shares.size(0), -1}).sum(1);
   if (bias.defined() && bias.numel() > 0) total = total + bias.detach().to(torch::kDouble);
   out.bias = total.to(weight.options().requires_grad(false));
