@@ -99,6 +99,38 @@ TEST_P(Passes, InputGradientAgreesForEveryPairOfBlocks) {
     }
 }
 
+TEST_P(Passes, WhatTheStatisticsAddIsTheInputGradientWithoutG) {
+  const BlockMatrix Q = random_blocks(n, block, 5);
+  for (const double scale : {1.0, 0.25}) {
+    const GradientMap map = {{}, Q, center, offset, Sums::in_type, scale};
+    Tensor a = g.clone(), b = g.clone(), zero = torch::zeros_like(g);
+    cpu_passes().add_statistics_gradient(a, x, map);
+    aten_passes().add_statistics_gradient(b, x, map);
+    EXPECT_LT(test::relative_error(a, b), tolerance::passes);
+    const GradientMap both = {BlockMatrix(n, 1), Q, center, offset, Sums::in_type, scale};
+    EXPECT_LT(test::relative_error(a - g, aten_passes().input_gradient(zero, x, both)),
+              tolerance::passes);
+
+    const Tensor fx = x.to(torch::kFloat);
+    Tensor exact = g.to(torch::kFloat).to(torch::kDouble), rounded = g.to(torch::kFloat);
+    aten_passes().add_statistics_gradient(exact, fx.to(torch::kDouble), map);
+    cpu_passes().add_statistics_gradient(rounded, fx,
+                                         {{}, Q, center, offset, Sums::in_double, scale});
+    EXPECT_LT(test::relative_error(rounded, exact), 6e-8);
+  }
+}
+
+TEST_P(Passes, ProductsWithVectorsAgree) {
+  EXPECT_LT(error(cpu_passes().channel_sums(g), aten_passes().channel_sums(g)), tolerance::passes);
+  for (const int64_t groups : {int64_t{1}, n}) {
+    const Vector dots = cpu_passes().dots(x, offset, groups);
+    EXPECT_LT(error(dots, aten_passes().dots(x, offset, groups)), tolerance::passes);
+    EXPECT_LT(error(cpu_passes().weighted_sums(g, dots, groups),
+                    aten_passes().weighted_sums(g, dots, groups)),
+              tolerance::passes);
+  }
+}
+
 TEST_P(Passes, FloatBackwardSummedInDoubleIsTheDoubleOneRounded) {
   const Tensor fx = x.to(torch::kFloat), fg = g.to(torch::kFloat);
   const Tensor dx = fx.to(torch::kDouble), dg = fg.to(torch::kDouble);

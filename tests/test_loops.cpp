@@ -85,6 +85,9 @@ TYPED_TEST(LoopsOf, ElementwiseAreTheFormulas) {
       loops.transform(x.data(), r.count, r.period, p.data(), mu.data(), k.data(), z.data());
       loops.gradient(g.data(), x.data(), r.count, r.period, p.data(), q.data(), mu.data(), T(0.5),
                      k.data(), dx.data());
+      std::vector<T> added = g;
+      loops.accumulate(x.data(), r.count, r.period, q.data(), mu.data(), T(0.5), k.data(),
+                       added.data());
       for (int64_t i = 0; i < r.count; ++i) {
         const int64_t c = i % r.period;
         const double d = static_cast<double>(x[i]) - mu[c];
@@ -93,6 +96,7 @@ TYPED_TEST(LoopsOf, ElementwiseAreTheFormulas) {
         ASSERT_NEAR(z[i], p[c] * d + k[c], 10 * within<T>());
         ASSERT_NEAR(dx[i], static_cast<double>(p[c]) * g[i] + q[c] * 0.5 * d + k[c],
                     10 * within<T>());
+        ASSERT_NEAR(added[i], static_cast<double>(g[i]) + q[c] * 0.5 * d + k[c], 10 * within<T>());
       }
     }
 }

@@ -34,6 +34,13 @@ TEST(Config, OfVersion0_1MeansWhatItMeant) {
   EXPECT_EQ(now.net.padding, Padding::valid);
   EXPECT_EQ(now.net.blocks[0].layer, "PLDLP(1e-5)");
   EXPECT_THROW(read(R"({"head": "flatt"})"), std::invalid_argument);
+  // Runs from before layers were folded go on without; what a user writes is folded.
+  EXPECT_FALSE(before.net.fold);
+  EXPECT_FALSE(read(R"json({"version": "0.2.0", "data": "svhn"})json").net.fold);
+  EXPECT_TRUE(read(R"json({"version": "0.2.0", "data": "svhn", "fold": true})json").net.fold);
+  EXPECT_TRUE(now.net.fold);
+  EXPECT_FALSE(read(R"json({"fold": false})json").net.fold);
+  EXPECT_FALSE(decides_numbers("fold"));  // no more than the number of threads
 }
 
 TEST(Schedule, MnistColumn) {
@@ -151,6 +158,8 @@ TEST(Config, RoundTrip) {
   config.net.blocks[1].layer = "BN->W";
   config.schedule.slow_improvement = 0.123;
   config.seed = 12345678901234;
+  config.net.fold = false;
+  config.net.sample_stride = 3;
   check_config(config);
   const nlohmann::json first = to_json(config);
   EXPECT_EQ(first, nlohmann::json(to_json(config_from_json(first, "c"))));

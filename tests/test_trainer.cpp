@@ -341,6 +341,42 @@ TEST(Net, ReadsItsLastMapAsTheHeadSays) {
   EXPECT_GT((logits(Head::max, one) - average).min().item<double>(), 0);
 }
 
+TEST(Net, FoldedIsTheSameNet) {
+  for (const Head head : {Head::flat, Head::average, Head::max})
+    for (const Padding padding : {Padding::valid, Padding::same}) {
+      TrainConfig config = small_config("ZCA(1e-5)");
+      config.net.head = head;
+      config.net.padding = padding;
+      std::vector<torch::Tensor> logits, gradients;
+      std::vector<std::string> names;
+      for (const bool fold : {false, true}) {
+        config.net.fold = fold;
+        torch::manual_seed(5);
+        DigitNet net(ImageShape{28, 28, 1}, config.net);
+        net->to(torch::kDouble);
+        const auto x = torch::randn({16, 1, 28, 28}, torch::kDouble);
+        initialize(net, x, 0.5);
+        logits.push_back(net(x));
+        (logits.back() * torch::randn({16, 10}, torch::kDouble)).sum().backward();
+        for (const auto& p : net->named_parameters()) {
+          gradients.push_back(p.value().grad());
+          names.push_back(p.key());
+        }
+        net->eval();
+        const torch::NoGradGuard no_grad;
+        logits.push_back(net(x));
+      }
+      for (const int k : {0, 1})
+        EXPECT_LT(((logits[k] - logits[k + 2]).norm() / logits[k].norm()).item<double>(), 1e-11);
+      const size_t half = gradients.size() / 2;
+      for (size_t k = 0; k < half; ++k) {
+        EXPECT_EQ(names[k], names[k + half]);
+        const auto difference = (gradients[k] - gradients[k + half]).norm() / gradients[k].norm();
+        EXPECT_LT(difference.item<double>(), 1e-9) << names[k];
+      }
+    }
+}
+
 TEST(Net, RefusesAFieldOfViewThatDoesNotFitItsMap) {
   TrainConfig config = small_config("BN");
   config.net.blocks = {{3, 1, 6, "BN"}, {27, 1, 8, "BN"}};

@@ -52,22 +52,21 @@ Contestant our_digit_net(const char* name, const torch::Tensor& x, const TrainCo
           net->parameters()};
 }
 
-/// ReLU, a layer, a convolution: in the paper's order, eight times.
+/// A layer, a convolution, ReLU: in the paper's order, eight times.
 template <typename Norm>
 Sequential stack_of(const Norm& norm) {
   const auto conv = [](int64_t in, int64_t out, int64_t stride) {
     return channels_last_conv(torch::nn::Conv2dOptions(in, out, 3).padding(1).stride(stride));
   };
-  Sequential net(conv(3, 64, 1));
+  Sequential net;
   int64_t channels = 64;
   for (const int64_t width : {64, 128, 256, 512})
     for (const bool first : {true, false}) {
-      net->push_back(relu_in_place());
       net->push_back(norm(channels));
       net->push_back(conv(channels, width, first && width > channels ? 2 : 1));
+      net->push_back(relu_in_place());
       channels = width;
     }
-  net->push_back(relu_in_place());
   net->push_back(norm(channels));
   net->push_back(torch::nn::AdaptiveAvgPool2d(1));
   net->push_back(torch::nn::Flatten());

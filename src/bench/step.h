@@ -35,9 +35,9 @@ constexpr const char* stride_2_net = "ours, ZCA, folded, sample_stride 2";
 constexpr const char* stride_3_net = "ours, ZCA, folded, sample_stride 3";
 
 /// Forward, loss, backward and SGD step, channels last. `data` is mnist or svhn: the paper's net
-/// with ZCA(1e-5,1e12) in every block; or "stack": 3×3 convolutions of 64, 64, 128, 128, 256, 256,
-/// 512 and 512 channels on 32×32 places and fewer, each behind ReLU and a layer of
-/// ZCA(1e-5,group_size=64).
+/// with ZCA(1e-5,1e12) in every block; or "stack": the widths of ResNet-18, 3×3 convolutions to 64,
+/// 64, 128, 128, 256, 256, 512 and 512 channels on maps of 32×32 places down to 4×4, each behind a
+/// layer of ZCA(1e-5,group_size=64), ReLU behind each.
 StepResult measure_step(const std::string& data, int64_t batch, const Session& session);
 
 }  // namespace orthobatch::bench

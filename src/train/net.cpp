@@ -18,6 +18,11 @@ BlockImpl::BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& co
       BatchOrtho2d(BatchOrthoOptions(config.channels, config.layer).sample_stride(sample_stride)));
 }
 
+torch::Tensor BlockImpl::forward(const torch::Tensor& x) {
+  // In place: a convolution's backward pass does not need its output.
+  return norm(conv(x).relu_());
+}
+
 DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config) : head_(config.head) {
   int64_t channels = image.channels;
   for (const BlockConfig& block : config.blocks) {
@@ -49,7 +54,7 @@ DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config) : h
 }
 
 torch::Tensor DigitNetImpl::before_last_layer(torch::Tensor x) {
-  x = blocks[0]->conv(x).relu_();  // in place: a convolution's backward pass needs no output
+  x = blocks[0]->conv(x).relu_();
   for (size_t k = 0; k + 1 < blocks.size(); ++k) {
     FoldedConv2d& folded = folded_[k];
     x = folded.is_empty() ? blocks[k + 1]->conv(blocks[k]->norm(x)) : folded(x);

@@ -15,11 +15,11 @@
 
 namespace orthobatch {
 
-/// C(fov, stride, in, out): a convolution and the BatchOrtho layer behind its ReLU, which the net
-/// runs: a layer and the next block's convolution may be one.
+/// C(fov, stride, in, out): convolution, ReLU, a BatchOrtho layer.
 class BlockImpl : public torch::nn::Module {
  public:
   BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& config, int64_t sample_stride);
+  torch::Tensor forward(const torch::Tensor& x);
 
   torch::nn::Conv2d conv{nullptr};
   BatchOrtho2d norm{nullptr};
