@@ -9,7 +9,8 @@ int main() {
   torch::manual_seed(0);
   Sequential net(Conv2d(Conv2dOptions(3, 16, 3).padding(1)), ReLU(),
                  orthobatch::BatchOrtho2d(16, "ZCA(1e-5)"),  // was BatchNorm2d(16)
-                 AdaptiveAvgPool2d(1), Flatten(), Linear(16, 10));
+                 Conv2d(16, 32, 3), ReLU(), AdaptiveAvgPool2d(1), Flatten(), Linear(32, 10));
+  net = orthobatch::fold_training(net);  // the layer goes into the weights of the next convolution
   try {
     auto loss = net->forward(torch::randn({32, 3, 28, 28})).square().mean();
     loss.backward();
