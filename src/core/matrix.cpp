@@ -33,8 +33,7 @@ Matrix operator*(double s, Matrix a) { return a *= s; }
 
 Matrix transpose(const Matrix& a) {
   Matrix out(a.cols(), a.rows());
-  for (int64_t i = 0; i < a.rows(); ++i)
-    for (int64_t j = 0; j < a.cols(); ++j) out(j, i) = a(i, j);
+  for_tiles(a.rows(), a.cols(), [&](int64_t i, int64_t j) { out(j, i) = a(i, j); });
   return out;
 }
 
@@ -46,9 +45,15 @@ Vector diag(const Matrix& a) {
 
 Matrix sym(const Matrix& a) {
   Matrix out(a.rows());
-  for (int64_t i = 0; i < a.rows(); ++i)
-    for (int64_t j = 0; j < a.rows(); ++j) out(i, j) = 0.5 * (a(i, j) + a(j, i));
+  for_tiles(a.rows(), a.rows(),
+            [&](int64_t i, int64_t j) { out(i, j) = 0.5 * (a(i, j) + a(j, i)); });
   return out;
+}
+
+void mirror_lower(Matrix& a) {
+  for_tiles(a.rows(), a.rows(), [&](int64_t i, int64_t j) {
+    if (j < i) a(j, i) = a(i, j);
+  });
 }
 
 Matrix scale_rows(const Vector& rows, Matrix a) {

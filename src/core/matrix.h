@@ -1,6 +1,7 @@
 #pragma once
 // The dense double matrices of the N×N mathematics. Products go through linalg.h.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -41,11 +42,25 @@ Matrix operator+(Matrix a, const Matrix& b);
 Matrix operator-(Matrix a, const Matrix& b);
 Matrix operator*(double s, Matrix a);
 
+/// visit(i, j) for i < rows, j < cols, in tiles of few lines of the cache: for what reads one
+/// matrix by rows and another by columns. Rows of a power of two of doubles share those lines.
+template <typename Visit>
+void for_tiles(int64_t rows, int64_t cols, const Visit& visit) {
+  constexpr int64_t tile = 8;
+  for (int64_t top = 0; top < rows; top += tile)
+    for (int64_t left = 0; left < cols; left += tile)
+      for (int64_t i = top; i < std::min(rows, top + tile); ++i)
+        for (int64_t j = left; j < std::min(cols, left + tile); ++j) visit(i, j);
+}
+
 Matrix transpose(const Matrix& a);
 Vector diag(const Matrix& a);
 
 /// (A + Aᵀ)/2
 Matrix sym(const Matrix& a);
+
+/// What is above the diagonal becomes the mirror of what is below.
+void mirror_lower(Matrix& a);
 
 /// diag(rows) · A
 Matrix scale_rows(const Vector& rows, Matrix a);

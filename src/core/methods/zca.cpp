@@ -38,11 +38,11 @@ struct ZcaFactor : Factor {
   double K = 0;
 
   Matrix pullback(const Matrix& dT) const override {
-    const Matrix G = linalg::matmul_tn(U, linalg::matmul(sym(dT), U));  // Ĝ = Uᵀ sym(∇T) U
+    const Matrix G = linalg::symmetric_matmul_tn(U, linalg::matmul(sym(dT), U));  // Ĝ = Uᵀ sym(∇T) U
     Matrix inner = gradient == Gradient::exact ? eigenvectors_exact(G) : eigenvectors_paper(G);
     const Vector g = eigenvalues(G);
     for (int64_t k = 0; k < inner.rows(); ++k) inner(k, k) = g[k];
-    return linalg::matmul(U, linalg::matmul_nt(inner, U));
+    return linalg::symmetric_matmul(U, linalg::matmul_nt(inner, U));
   }
 
   std::vector<int64_t> branch() const override {
