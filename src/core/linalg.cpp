@@ -70,10 +70,6 @@ void grow(std::vector<T>& workspace, size_t size) {
   if (workspace.size() < size) workspace.resize(size);
 }
 
-/// Rows a thread takes of a product. Up to here N×N work is on one thread: there the threads cost
-/// more than they give.
-constexpr int64_t strip = 128;
-
 /// Of moderate size, so that squares and their inverses are numbers.
 bool is_moderate(const Matrix& a) {
   double largest = 0;
@@ -95,7 +91,7 @@ int eigh_on_one_thread(const Matrix& a, SymmetricEigen& out) {
   dsyevd_("V", "L", &n, vectors.data(), &n, ascending.data(), work.data(), &lwork, iwork.data(),
           &liwork, &info);
   out.lambda.assign(ascending.rbegin(), ascending.rend());
-  out.U = Matrix(n);
+  out.U = Matrix::uninitialized(n, n);
   for_tiles(n, n, [&](int64_t i, int64_t k) { out.U(i, k) = vectors(n - 1 - k, i); });
   return info;
 }
@@ -128,7 +124,7 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, double alpha, const
   const int in = static_cast<int>(n), ik = static_cast<int>(k);
   const int ia = static_cast<int>(lda), ib = static_cast<int>(ldb), ic = static_cast<int>(ldc);
   // Large ones in strips of rows, one a thread; within a pass over the data there is one thread.
-  parallel_ranges(m, strip, [&](int64_t begin, int64_t end) {
+  parallel_ranges(m, one_thread, [&](int64_t begin, int64_t end) {
     const int rows = static_cast<int>(end - begin);
     const double* left = a + begin * (op_a == Op::none ? lda : 1);
     dgemm_(&tb, &ta, &in, &rows, &ik, &alpha, b, &ib, left, &ia, &beta, c + begin * ldc, &ic);
@@ -146,21 +142,21 @@ std::string products_library() {
 }
 
 Matrix matmul(const Matrix& a, const Matrix& b) {
-  Matrix c(a.rows(), b.cols());
+  Matrix c = Matrix::uninitialized(a.rows(), b.cols());
   gemm(Op::none, Op::none, c.rows(), c.cols(), a.cols(), 1.0, a.data(), a.cols(), b.data(),
        b.cols(), 0.0, c.data(), c.cols());
   return c;
 }
 
 Matrix matmul_tn(const Matrix& a, const Matrix& b) {
-  Matrix c(a.cols(), b.cols());
+  Matrix c = Matrix::uninitialized(a.cols(), b.cols());
   gemm(Op::transpose, Op::none, c.rows(), c.cols(), a.rows(), 1.0, a.data(), a.cols(), b.data(),
        b.cols(), 0.0, c.data(), c.cols());
   return c;
 }
 
 Matrix matmul_nt(const Matrix& a, const Matrix& b) {
-  Matrix c(a.rows(), b.rows());
+  Matrix c = Matrix::uninitialized(a.rows(), b.rows());
   gemm(Op::none, Op::transpose, c.rows(), c.cols(), a.cols(), 1.0, a.data(), a.cols(), b.data(),
        b.cols(), 0.0, c.data(), c.cols());
   return c;
@@ -170,8 +166,8 @@ Matrix matmul_nt(const Matrix& a, const Matrix& b) {
 static Matrix symmetric_product(Op op_a, Op op_b, const Matrix& a, const Matrix& b) {
   const int64_t n = op_a == Op::none ? a.rows() : a.cols();
   const int64_t k = op_a == Op::none ? a.cols() : a.rows();
-  Matrix c(n);
-  if (n <= strip) {
+  Matrix c = Matrix::uninitialized(n, n);
+  if (n <= one_thread) {
     gemm(op_a, op_b, n, n, k, 1.0, a.data(), a.cols(), b.data(), b.cols(), 0.0, c.data(), n);
     return c;
   }
@@ -205,7 +201,7 @@ SymmetricEigen eigh(const Matrix& a) {
   const OnThisThread guard;
   SymmetricEigen out;
   const int info =
-      n > strip && is_moderate(a) ? eigh_on_threads(a, out) : eigh_on_one_thread(a, out);
+      n > one_thread && is_moderate(a) ? eigh_on_threads(a, out) : eigh_on_one_thread(a, out);
   if (info != 0) fail("eigh", n, info, "the symmetric eigensolver did not converge");
   return out;
 }

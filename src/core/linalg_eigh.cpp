@@ -292,11 +292,8 @@ int eigh_on_threads(const Matrix& matrix, SymmetricEigen& out) {
       std::copy_n(q.column(ascending[n - 1 - k] - 1), n, s.column(k));
   });
   apply_reflectors(n, a, tau, spare, s);
-  out.U = Matrix(n);
-  parallel_ranges(n, strip, [&](int64_t begin, int64_t end) {
-    for_tiles(end - begin, n,
-              [&](int64_t i, int64_t k) { out.U(begin + i, k) = *s.at(begin + i, k); });
-  });
+  out.U = Matrix::uninitialized(n, n);
+  for_tiles(n, n, [&](int64_t i, int64_t k) { out.U(i, k) = *s.at(i, k); });
   return 0;
 }
 

@@ -4,6 +4,14 @@
 
 namespace orthobatch::core {
 
+Matrix Matrix::uninitialized(int64_t rows, int64_t cols) {
+  Matrix out;
+  out.rows_ = rows;
+  out.cols_ = cols;
+  out.data_.resize(rows * cols);
+  return out;
+}
+
 Matrix Matrix::identity(int64_t n) { return diagonal(Vector(n, 1.0)); }
 
 Matrix Matrix::diagonal(const Vector& d) {
@@ -32,7 +40,7 @@ Matrix operator-(Matrix a, const Matrix& b) { return a -= b; }
 Matrix operator*(double s, Matrix a) { return a *= s; }
 
 Matrix transpose(const Matrix& a) {
-  Matrix out(a.cols(), a.rows());
+  Matrix out = Matrix::uninitialized(a.cols(), a.rows());
   for_tiles(a.rows(), a.cols(), [&](int64_t i, int64_t j) { out(j, i) = a(i, j); });
   return out;
 }
@@ -44,15 +52,19 @@ Vector diag(const Matrix& a) {
 }
 
 Matrix sym(const Matrix& a) {
-  Matrix out(a.rows());
+  Matrix out = Matrix::uninitialized(a.rows(), a.rows());
   for_tiles(a.rows(), a.rows(),
             [&](int64_t i, int64_t j) { out(i, j) = 0.5 * (a(i, j) + a(j, i)); });
   return out;
 }
 
 void mirror_lower(Matrix& a) {
-  for_tiles(a.rows(), a.rows(), [&](int64_t i, int64_t j) {
-    if (j < i) a(j, i) = a(i, j);
+  constexpr int64_t tile = 8;
+  parallel_rows(a.rows(), [&](int64_t begin, int64_t end) {
+    for (int64_t top = begin; top < end; top += tile)
+      for (int64_t left = 0; left <= top; left += tile)
+        for (int64_t i = top; i < std::min(end, top + tile); ++i)
+          for (int64_t j = left; j < std::min(i, left + tile); ++j) a(j, i) = a(i, j);
   });
 }
 
@@ -63,8 +75,10 @@ Matrix scale_rows(const Vector& rows, Matrix a) {
 }
 
 Matrix scale_cols(Matrix a, const Vector& cols) {
-  for (int64_t i = 0; i < a.rows(); ++i)
-    for (int64_t j = 0; j < a.cols(); ++j) a(i, j) *= cols[j];
+  parallel_rows(a.rows(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t j = 0; j < a.cols(); ++j) a(i, j) *= cols[j];
+  });
   return a;
 }
 
@@ -90,8 +104,10 @@ Matrix take_cols(const Matrix& a, const std::vector<int64_t>& cols) {
 
 Vector rowwise_dot(const Matrix& a, const Matrix& b) {
   Vector out(a.rows());
-  for (int64_t i = 0; i < a.rows(); ++i)
-    for (int64_t j = 0; j < a.cols(); ++j) out[i] += a(i, j) * b(i, j);
+  parallel_rows(a.rows(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t j = 0; j < a.cols(); ++j) out[i] += a(i, j) * b(i, j);
+  });
   return out;
 }
 

@@ -4,18 +4,41 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
+
+#include "core/parallel.h"
 
 namespace orthobatch::core {
 
 using Vector = std::vector<double>;
 
+/// As std::allocator, but a vector of a size alone is not filled with zeros.
+struct LeaveUninitialized : std::allocator<double> {
+  template <typename>
+  struct rebind {
+    using other = LeaveUninitialized;
+  };
+  template <typename T>
+  void construct(T* at) {
+    ::new (static_cast<void*>(at)) T;
+  }
+  template <typename T, typename Value>
+  void construct(T* at, Value&& value) {
+    ::new (static_cast<void*>(at)) T(std::forward<Value>(value));
+  }
+};
+
 /// Row-major dense matrix of doubles, zero when made.
 class Matrix {
  public:
   Matrix() = default;
-  Matrix(int64_t rows, int64_t cols) : rows_(rows), cols_(cols), data_(rows * cols) {}
+  Matrix(int64_t rows, int64_t cols) : rows_(rows), cols_(cols), data_(rows * cols, 0.0) {}
   explicit Matrix(int64_t n) : Matrix(n, n) {}
+
+  /// For what is about to be overwritten: any values.
+  static Matrix uninitialized(int64_t rows, int64_t cols);
 
   static Matrix identity(int64_t n);
   static Matrix diagonal(const Vector& d);
@@ -35,22 +58,25 @@ class Matrix {
  private:
   int64_t rows_ = 0;
   int64_t cols_ = 0;
-  Vector data_;
+  std::vector<double, LeaveUninitialized> data_;
 };
 
 Matrix operator+(Matrix a, const Matrix& b);
 Matrix operator-(Matrix a, const Matrix& b);
 Matrix operator*(double s, Matrix a);
 
-/// visit(i, j) for i < rows, j < cols, in tiles of few lines of the cache: for what reads one
-/// matrix by rows and another by columns. Rows of a power of two of doubles share those lines.
+/// visit(i, j) for the entries of a matrix in tiles of few lines of the cache, on the threads: for
+/// what reads one matrix by rows and another by columns. Rows of a power of two of doubles share
+/// those lines.
 template <typename Visit>
 void for_tiles(int64_t rows, int64_t cols, const Visit& visit) {
   constexpr int64_t tile = 8;
-  for (int64_t top = 0; top < rows; top += tile)
-    for (int64_t left = 0; left < cols; left += tile)
-      for (int64_t i = top; i < std::min(rows, top + tile); ++i)
-        for (int64_t j = left; j < std::min(cols, left + tile); ++j) visit(i, j);
+  parallel_rows(rows, [&](int64_t begin, int64_t end) {
+    for (int64_t top = begin; top < end; top += tile)
+      for (int64_t left = 0; left < cols; left += tile)
+        for (int64_t i = top; i < std::min(end, top + tile); ++i)
+          for (int64_t j = left; j < std::min(cols, left + tile); ++j) visit(i, j);
+  });
 }
 
 Matrix transpose(const Matrix& a);

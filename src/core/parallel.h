@@ -42,4 +42,13 @@ void parallel_ranges(int64_t size, int64_t grain, const Work& work) {
   });
 }
 
+/// Up to this N one thread does N×N work: below it threads cost more than they give.
+constexpr int64_t one_thread = 128;
+
+/// The rows of an N×N matrix in ranges: work(begin, end).
+template <typename Work>
+void parallel_rows(int64_t n, const Work& work) {
+  parallel_ranges(n, n <= one_thread ? one_thread : one_thread / 2, work);
+}
+
 }  // namespace orthobatch::core
