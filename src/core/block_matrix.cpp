@@ -44,10 +44,8 @@ BlockMatrix& BlockMatrix::operator*=(double s) {
 Vector multiply(const BlockMatrix& a, const Vector& x) {
   Vector out(a.size());
   for (int64_t b = 0; b < a.count(); ++b)
-    parallel_rows(a.width(b), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        for (int64_t j = 0; j < a.width(b); ++j)
-          out[a.offset(b) + i] += a.data(b)[i * a.width(b) + j] * x[a.offset(b) + j];
+    add_row_sums(a.width(b), a.width(b), &out[a.offset(b)], [&](int64_t i, int64_t j) {
+      return a.data(b)[i * a.width(b) + j] * x[a.offset(b) + j];
     });
   return out;
 }

@@ -32,11 +32,9 @@ Vector rowwise_dot(const BlockMatrix& a, const BlockMatrix& other) {
   Vector out(a.size());
   for (int64_t b = 0; b < a.count(); ++b) {
     const int64_t width = a.width(b), first = a.offset(b);
-    parallel_rows(width, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        for (int64_t j = i * width; j < (i + 1) * width; ++j)
-          out[first + i] += a.data(b)[j] * other.data(b)[j];
-    });
+    const double *left = a.data(b), *right = other.data(b);
+    add_row_sums(width, width, &out[first],
+                 [&](int64_t i, int64_t j) { return left[i * width + j] * right[i * width + j]; });
   }
   return out;
 }
@@ -46,10 +44,8 @@ double amplification_of(const Factor& f) {
   Vector deviation = diag(f.conditioned);
   for (double& d : deviation) d = std::sqrt(std::max(d, 0.0));
   Vector terms(deviation.size());
-  parallel_rows(f.T.rows(), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t j = 0; j < f.T.cols(); ++j) terms[i] += std::abs(f.T(i, j)) * deviation[j];
-  });
+  add_row_sums(f.T.rows(), f.T.cols(), terms.data(),
+               [&](int64_t i, int64_t j) { return std::abs(f.T(i, j)) * deviation[j]; });
   return std::max(1.0, *std::max_element(terms.begin(), terms.end()));
 }
 

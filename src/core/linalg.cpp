@@ -92,7 +92,8 @@ int eigh_on_one_thread(const Matrix& a, SymmetricEigen& out) {
           &liwork, &info);
   out.lambda.assign(ascending.rbegin(), ascending.rend());
   out.U = Matrix::uninitialized(n, n);
-  for_tiles(n, n, [&](int64_t i, int64_t k) { out.U(i, k) = vectors(n - 1 - k, i); });
+  // Downwards: the last row becomes the first column.
+  transpose_into(out.U, vectors.data() + static_cast<int64_t>(n - 1) * n, -n);
   return info;
 }
 

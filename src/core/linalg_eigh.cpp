@@ -293,7 +293,7 @@ int eigh_on_threads(const Matrix& matrix, SymmetricEigen& out) {
   });
   apply_reflectors(n, a, tau, spare, s);
   out.U = Matrix::uninitialized(n, n);
-  for_tiles(n, n, [&](int64_t i, int64_t k) { out.U(i, k) = *s.at(i, k); });
+  transpose_into(out.U, s.data, s.ld);
   return 0;
 }
 

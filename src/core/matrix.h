@@ -65,19 +65,30 @@ Matrix operator+(Matrix a, const Matrix& b);
 Matrix operator-(Matrix a, const Matrix& b);
 Matrix operator*(double s, Matrix a);
 
-/// visit(i, j) for the entries of a matrix in tiles of few lines of the cache, on the threads: for
-/// what reads one matrix by rows and another by columns. Rows of a power of two of doubles share
-/// those lines.
-template <typename Visit>
-void for_tiles(int64_t rows, int64_t cols, const Visit& visit) {
-  constexpr int64_t tile = 8;
+/// out[i] += Σ_j term(i, j) over j < cols for the rows of an N×N matrix, on the threads. Four rows
+/// at a time, as each sum waits for its last term; a row's terms are added in their order.
+template <typename Term>
+void add_row_sums(int64_t rows, int64_t cols, double* out, const Term& term) {
   parallel_rows(rows, [&](int64_t begin, int64_t end) {
-    for (int64_t top = begin; top < end; top += tile)
-      for (int64_t left = 0; left < cols; left += tile)
-        for (int64_t i = top; i < std::min(end, top + tile); ++i)
-          for (int64_t j = left; j < std::min(cols, left + tile); ++j) visit(i, j);
+    int64_t i = begin;
+    for (; i + 4 <= end; i += 4) {
+      double a = out[i], b = out[i + 1], c = out[i + 2], d = out[i + 3];
+      for (int64_t j = 0; j < cols; ++j) {
+        a += term(i, j);
+        b += term(i + 1, j);
+        c += term(i + 2, j);
+        d += term(i + 3, j);
+      }
+      out[i] = a, out[i + 1] = b, out[i + 2] = c, out[i + 3] = d;
+    }
+    for (; i < end; ++i)
+      for (int64_t j = 0; j < cols; ++j) out[i] += term(i, j);
   });
 }
+
+/// to(j, i) = from(i, j), from with rows of `stride`, to row-major. In tiles of few lines of the
+/// cache: rows of a power of two of doubles share those lines.
+void transpose_into(Matrix& to, const double* from, int64_t stride);
 
 Matrix transpose(const Matrix& a);
 Vector diag(const Matrix& a);
