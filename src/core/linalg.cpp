@@ -72,10 +72,11 @@ void grow(std::vector<T>& workspace, size_t size) {
 
 /// Of moderate size, so that squares and their inverses are numbers.
 bool is_moderate(const Matrix& a) {
-  double largest = 0;
-  for (int64_t k = 0; k < a.rows() * a.cols(); ++k)
-    largest = std::max(largest, std::abs(a.data()[k]));
-  return largest > 1e-100 && largest < 1e100 && all_finite(a);
+  Vector size(a.rows());  // of rows; NaN where an entry is
+  add_row_sums(a.rows(), a.cols(), size.data(),
+               [&](int64_t i, int64_t j) { return std::abs(a(i, j)); });
+  return all_finite(size) && *std::max_element(size.begin(), size.end()) > 1e-100 &&
+         *std::max_element(size.begin(), size.end()) < 1e100;
 }
 
 int eigh_on_one_thread(const Matrix& a, SymmetricEigen& out) {
