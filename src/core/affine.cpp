@@ -37,9 +37,10 @@ Vector center_for(const BlockMatrix& T, const Vector& mean, Real real) {
   Vector size(mean.size());  // of the terms of T μ
   for (int64_t b = 0; b < T.count(); ++b) {
     const int64_t width = T.width(b), first = T.offset(b);
-    for (int64_t i = 0; i < width; ++i)
-      for (int64_t j = 0; j < width; ++j)
-        size[first + i] += std::abs(T.data(b)[i * width + j] * mean[first + j]);
+    const double* block = T.data(b);
+    add_row_sums(width, width, &size[first], [&](int64_t i, int64_t j) {
+      return std::abs(block[i * width + j] * mean[first + j]);
+    });
   }
   const bool small = *std::max_element(size.begin(), size.end()) <= largest_float_mean;
   return small ? Vector(mean.size()) : rounded(mean, real);
@@ -64,16 +65,16 @@ double balance(const BlockMatrix& Q) {
 
 double least_deviation(Real real) { return real == Real::float32 ? 0x1p-123 : 1e-100; }
 
-AffineMap affine_map(const BlockMatrix& P, const BlockMatrix& T, const Vector& mean,
-                     const Vector& bias, double amplification, Real real) {
+AffineMap affine_map(BlockMatrix P, const BlockMatrix& T, const Vector& mean, const Vector& bias,
+                     double amplification, Real real) {
   AffineMap out;
-  out.P = P;
+  out.P = std::move(P);
   out.center = center_for(T, mean, real);
-  out.offset = multiply(P, rest_of(mean, out.center));
+  out.offset = multiply(out.P, rest_of(mean, out.center));
   for (size_t c = 0; c < mean.size(); ++c)
     out.offset[c] = (bias.empty() ? 0.0 : bias[c]) - out.offset[c];
   if (real == Real::float32 &&
-      (amplification > largest_float_amplification || largest_entry(P) > largest_float_entry))
+      (amplification > largest_float_amplification || largest_entry(out.P) > largest_float_entry))
     out.sums = Sums::in_double;
   return out;
 }
@@ -81,10 +82,12 @@ AffineMap affine_map(const BlockMatrix& P, const BlockMatrix& T, const Vector& m
 BlockMatrix about_mean(GradientSums sums, const Vector& mean, const Vector& center) {
   for (int64_t b = 0; b < sums.B.count(); ++b) {
     const int64_t width = sums.B.width(b), first = sums.B.offset(b);
-    for (int64_t i = 0; i < width; ++i)
-      for (int64_t j = 0; j < width; ++j)
-        sums.B.data(b)[i * width + j] -=
-            sums.sum[first + i] * (mean[first + j] - center[first + j]);
+    double* block = sums.B.data(b);
+    parallel_rows(width, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t j = 0; j < width; ++j)
+          block[i * width + j] -= sums.sum[first + i] * (mean[first + j] - center[first + j]);
+    });
   }
   return std::move(sums.B);
 }

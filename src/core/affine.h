@@ -44,8 +44,8 @@ double least_deviation(Real real);
 
 /// The map Z = P (X − μ) + bias; an empty bias is 0. T is the whitening transform in P = R T, and
 /// `amplification` how much larger the terms of T (X − μ) may be than their sum.
-AffineMap affine_map(const BlockMatrix& P, const BlockMatrix& T, const Vector& mean,
-                     const Vector& bias, double amplification, Real real);
+AffineMap affine_map(BlockMatrix P, const BlockMatrix& T, const Vector& mean, const Vector& bias,
+                     double amplification, Real real);
 
 /// B about the mean, G (X − μ)ᵀ, from the sums about `center`.
 BlockMatrix about_mean(GradientSums sums, const Vector& mean, const Vector& center);

@@ -141,7 +141,7 @@ void LayerAlgebra::attach_map(Fold& fold, const LayerParameters& p, Real real) c
     P.set(0, linalg::matmul(fold.W, fold.T.dense()));
   }
   P = scale_rows(outer_scale(p), std::move(P));
-  fold.map = affine_map(P, fold.T, fold.mean, p.bias, fold.amplification, real);
+  fold.map = affine_map(std::move(P), fold.T, fold.mean, p.bias, fold.amplification, real);
 }
 
 Vector LayerAlgebra::outer_scale(const LayerParameters& p) const {
