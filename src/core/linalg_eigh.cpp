@@ -30,8 +30,6 @@ void dlaed2_(int* k, const int* n, const int* n1, double* d, double* q, const in
              int* indxp, int* coltyp, int* info);
 void dlaed4_(const int* n, const int* i, const double* d, const double* z, double* delta,
              const double* rho, double* dlam, int* info);
-void dlamrg_(const int* n1, const int* n2, const double* a, const int* dtrd1, const int* dtrd2,
-             int* index);
 }
 
 namespace orthobatch::core::linalg {
@@ -83,6 +81,14 @@ std::vector<Part> leaves_of(int n) {
   return out;
 }
 
+/// The order of a part's eigenvalues, which start at d.
+void sort(Part& part, const double* d) {
+  part.ascending.resize(part.size);
+  std::iota(part.ascending.begin(), part.ascending.end(), 1);
+  std::stable_sort(part.ascending.begin(), part.ascending.end(),
+                   [&](int a, int b) { return d[a - 1] < d[b - 1]; });
+}
+
 int solve_leaf(Part& part, double* d, double* e, const Columns& q) {
   const int n = part.size, lwork = 1 + 4 * n + n * n, liwork = 3 + 5 * n;
   Vector work(lwork);
@@ -90,8 +96,7 @@ int solve_leaf(Part& part, double* d, double* e, const Columns& q) {
   int info = 0;
   dstedc_("I", &n, d + part.first, e + part.first, q.at(part.first, part.first), &q.ld, work.data(),
           &lwork, iwork.data(), &liwork, &info);
-  part.ascending.resize(n);
-  std::iota(part.ascending.begin(), part.ascending.end(), 1);
+  sort(part, d + part.first);
   return info;
 }
 
@@ -163,7 +168,7 @@ int merge(Part& left, const Part& right, double rho, double* d, const Columns& q
           w.data(), q2, indx.data(), indxc.data(), indxp.data(), type.data(), &info);
   if (info != 0) return info;
   if (k == 0) {
-    std::iota(left.ascending.begin(), left.ascending.end(), 1);
+    sort(left, d);
     return 0;
   }
   info = secular_vectors(k, rho, poles.data(), w.data(), indxc.data(), d, vectors);
@@ -180,8 +185,7 @@ int merge(Part& left, const Part& right, double rho, double* d, const Columns& q
     product("N", n2, columns, below, 1, q2_below, n2, vectors.at(type[0], begin), s.ld, 0,
             both.at(n1, begin), q.ld);
   });
-  const int deflated = n - k, up = 1, down = -1;
-  dlamrg_(&k, &deflated, d, &up, &down, left.ascending.data());
+  sort(left, d);
   return 0;
 }
 
