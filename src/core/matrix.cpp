@@ -17,6 +17,22 @@ void for_tiles(int64_t rows, int64_t cols, const Visit& visit) {
   });
 }
 
+/// `out` may be `a`: a tile and its mirror are read before they are written.
+void sym_into(Matrix& out, const Matrix& a) {
+  for_tiles(a.rows(), a.rows(), [&](int64_t top, int64_t left, int64_t rows, int64_t cols) {
+    if (left > top) return;
+    double mean[tile][tile];
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < cols; ++j) mean[i][j] = a(top + i, left + j);
+    for (int64_t j = 0; j < cols; ++j)
+      for (int64_t i = 0; i < rows; ++i) mean[i][j] = 0.5 * (mean[i][j] + a(left + j, top + i));
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < cols; ++j) out(top + i, left + j) = mean[i][j];
+    for (int64_t j = 0; j < cols; ++j)
+      for (int64_t i = 0; i < rows; ++i) out(left + j, top + i) = mean[i][j];
+  });
+}
+
 }  // namespace
 
 Matrix Matrix::uninitialized(int64_t rows, int64_t cols) {
@@ -76,19 +92,13 @@ Vector diag(const Matrix& a) {
 
 Matrix sym(const Matrix& a) {
   Matrix out = Matrix::uninitialized(a.rows(), a.rows());
-  for_tiles(a.rows(), a.rows(), [&](int64_t top, int64_t left, int64_t rows, int64_t cols) {
-    if (left > top) return;
-    double mean[tile][tile];
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < cols; ++j) mean[i][j] = a(top + i, left + j);
-    for (int64_t j = 0; j < cols; ++j)
-      for (int64_t i = 0; i < rows; ++i) mean[i][j] = 0.5 * (mean[i][j] + a(left + j, top + i));
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < cols; ++j) out(top + i, left + j) = mean[i][j];
-    for (int64_t j = 0; j < cols; ++j)
-      for (int64_t i = 0; i < rows; ++i) out(left + j, top + i) = mean[i][j];
-  });
+  sym_into(out, a);
   return out;
+}
+
+Matrix sym(Matrix&& a) {
+  sym_into(a, a);
+  return std::move(a);
 }
 
 void mirror_lower(Matrix& a) {

@@ -95,6 +95,7 @@ Vector diag(const Matrix& a);
 
 /// (A + Aᵀ)/2
 Matrix sym(const Matrix& a);
+Matrix sym(Matrix&& a);
 
 /// What is above the diagonal becomes the mirror of what is below.
 void mirror_lower(Matrix& a);
