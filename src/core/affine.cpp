@@ -40,12 +40,12 @@ double size_of_mean(const BlockMatrix& T, const Vector& mean) {
   double largest = 0;
   for (int64_t b = 0; b < T.count(); ++b) {
     const int64_t width = T.width(b), first = T.offset(b);
-    for (int64_t i = 0; i < width; ++i) {
-      double size = 0;
-      for (int64_t j = 0; j < width; ++j)
-        size += std::abs(T.data(b)[i * width + j] * mean[first + j]);
-      largest = std::max(largest, size);
-    }
+    const double* block = T.data(b);
+    Vector sizes(width);
+    add_row_sums(width, width, sizes.data(), [&](int64_t i, int64_t j) {
+      return std::abs(block[i * width + j] * mean[first + j]);
+    });
+    for (const double size : sizes) largest = std::max(largest, size);
   }
   return largest;
 }
@@ -69,19 +69,19 @@ double balance(const BlockMatrix& Q) {
 
 double least_deviation(Real real) { return real == Real::float32 ? 0x1p-123 : 1e-100; }
 
-AffineMap affine_map(const BlockMatrix& P, const BlockMatrix& T, const Vector& mean,
-                     const Vector& bias, const Cancellation& cancellation, Real real) {
+AffineMap affine_map(BlockMatrix P, const BlockMatrix& T, const Vector& mean, const Vector& bias,
+                     const Cancellation& cancellation, Real real) {
   AffineMap out;
-  out.P = P;
+  out.P = std::move(P);
   const bool single = real == Real::float32;
-  const bool moderate = largest_entry(P) <= largest_float_entry;
+  const bool moderate = largest_entry(out.P) <= largest_float_entry;
   out.folds =
       moderate && cancellation.raw <= (single ? largest_folded_float : largest_folded_double);
   // Nothing is subtracted, which saves a copy of each tile, where that is as exact. Double data
   // and those of single channels have their mean taken off in any case: there it costs nothing.
   const bool centers = !single || T.block() == 1 || size_of_mean(T, mean) > largest_float_mean;
   out.center = centers ? rounded(mean, real) : Vector(mean.size());
-  out.offset = multiply(P, rest_of(mean, out.center));
+  out.offset = multiply(out.P, rest_of(mean, out.center));
   for (size_t c = 0; c < mean.size(); ++c)
     out.offset[c] = (bias.empty() ? 0.0 : bias[c]) - out.offset[c];
   if (single && (cancellation.centered > largest_float_amplification || !moderate))
@@ -99,10 +99,12 @@ AffineMap without_center(AffineMap map) {
 BlockMatrix about_mean(GradientSums sums, const Vector& mean, const Vector& center) {
   for (int64_t b = 0; b < sums.B.count(); ++b) {
     const int64_t width = sums.B.width(b), first = sums.B.offset(b);
-    for (int64_t i = 0; i < width; ++i)
-      for (int64_t j = 0; j < width; ++j)
-        sums.B.data(b)[i * width + j] -=
-            sums.sum[first + i] * (mean[first + j] - center[first + j]);
+    double* block = sums.B.data(b);
+    parallel_rows(width, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t j = 0; j < width; ++j)
+          block[i * width + j] -= sums.sum[first + i] * (mean[first + j] - center[first + j]);
+    });
   }
   return std::move(sums.B);
 }

@@ -56,8 +56,8 @@ struct Cancellation {
 };
 
 /// The map Z = P (X − μ) + bias; an empty bias is 0. T is the whitening transform in P = R T.
-AffineMap affine_map(const BlockMatrix& P, const BlockMatrix& T, const Vector& mean,
-                     const Vector& bias, const Cancellation& cancellation, Real real);
+AffineMap affine_map(BlockMatrix P, const BlockMatrix& T, const Vector& mean, const Vector& bias,
+                     const Cancellation& cancellation, Real real);
 
 /// B about the mean, G (X − μ)ᵀ, from the sums about `center`.
 BlockMatrix about_mean(GradientSums sums, const Vector& mean, const Vector& center);

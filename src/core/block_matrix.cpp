@@ -3,6 +3,16 @@
 #include <algorithm>
 
 namespace orthobatch::core {
+namespace {
+
+/// n×n values, on the threads.
+void copy_rows(int64_t n, const double* from, double* to) {
+  parallel_rows(n, [&](int64_t begin, int64_t end) {
+    std::copy(from + begin * n, from + end * n, to + begin * n);
+  });
+}
+
+}  // namespace
 
 BlockMatrix BlockMatrix::from_dense(const Matrix& a, int64_t block) {
   BlockMatrix out(a.rows(), block);
@@ -14,14 +24,12 @@ BlockMatrix BlockMatrix::from_dense(const Matrix& a, int64_t block) {
 }
 
 Matrix BlockMatrix::get(int64_t b) const {
-  Matrix out(width(b));
-  std::copy_n(data(b), width(b) * width(b), out.data());
+  Matrix out = Matrix::uninitialized(width(b), width(b));
+  copy_rows(width(b), data(b), out.data());
   return out;
 }
 
-void BlockMatrix::set(int64_t b, const Matrix& m) {
-  std::copy_n(m.data(), width(b) * width(b), data(b));
-}
+void BlockMatrix::set(int64_t b, const Matrix& m) { copy_rows(width(b), m.data(), data(b)); }
 
 Matrix BlockMatrix::dense() const {
   Matrix out(n_);
@@ -44,9 +52,9 @@ BlockMatrix& BlockMatrix::operator*=(double s) {
 Vector multiply(const BlockMatrix& a, const Vector& x) {
   Vector out(a.size());
   for (int64_t b = 0; b < a.count(); ++b)
-    for (int64_t i = 0; i < a.width(b); ++i)
-      for (int64_t j = 0; j < a.width(b); ++j)
-        out[a.offset(b) + i] += a.data(b)[i * a.width(b) + j] * x[a.offset(b) + j];
+    add_row_sums(a.width(b), a.width(b), &out[a.offset(b)], [&](int64_t i, int64_t j) {
+      return a.data(b)[i * a.width(b) + j] * x[a.offset(b) + j];
+    });
   return out;
 }
 

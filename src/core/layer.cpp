@@ -5,6 +5,7 @@
 
 #include "core/cayley.h"
 #include "core/linalg.h"
+#include "core/parallel.h"
 #include "core/registry.h"
 
 namespace orthobatch::core {
@@ -18,10 +19,24 @@ Vector slice(const Vector& v, int64_t offset, int64_t width) {
 BlockMatrix scale_rows(const Vector& rows, BlockMatrix a) {
   for (int64_t b = 0; b < a.count(); ++b) {
     const int64_t width = a.width(b);
-    for (int64_t i = 0; i < width; ++i)
-      for (int64_t j = 0; j < width; ++j) a.data(b)[i * width + j] *= rows[a.offset(b) + i];
+    parallel_rows(width, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t j = 0; j < width; ++j) a.data(b)[i * width + j] *= rows[a.offset(b) + i];
+    });
   }
   return a;
+}
+
+/// Σ_j A_ij B_ij for each row i.
+Vector rowwise_dot(const BlockMatrix& a, const BlockMatrix& other) {
+  Vector out(a.size());
+  for (int64_t b = 0; b < a.count(); ++b) {
+    const int64_t width = a.width(b), first = a.offset(b);
+    const double *left = a.data(b), *right = other.data(b);
+    add_row_sums(width, width, &out[first],
+                 [&](int64_t i, int64_t j) { return left[i * width + j] * right[i * width + j]; });
+  }
+  return out;
 }
 
 /// σ_j² of all channels; zeros where there are no factors.
@@ -34,24 +49,37 @@ Vector variances(const Fold& fold) {
 }
 
 Cancellation cancellation_of(const Fold& fold) {
-  Cancellation out;
-  double squares = 0;
   const Vector variance = variances(fold);
+  Vector terms(fold.mean.size()), squares(fold.mean.size());
   for (int64_t b = 0; b < fold.T.count(); ++b) {
     const int64_t width = fold.T.width(b), first = fold.T.offset(b);
-    for (int64_t i = 0; i < width; ++i) {
-      double terms = 0;
-      for (int64_t j = 0; j < width; ++j) {
-        const double t = fold.T.data(b)[i * width + j], mean = fold.mean[first + j],
-                     v = variance[first + j];
-        terms += std::abs(t) * std::sqrt(v);
-        squares += t * t * (v + mean * mean);
-      }
-      out.centered = std::max(out.centered, terms);
+    const double* T = fold.T.data(b);
+    Vector deviation(width), raw(width);
+    for (int64_t j = 0; j < width; ++j) {
+      const double v = variance[first + j], mean = fold.mean[first + j];
+      deviation[j] = std::sqrt(v);
+      raw[j] = v + mean * mean;
     }
+    add_row_sums(width, width, &terms[first],
+                 [&](int64_t i, int64_t j) { return std::abs(T[i * width + j]) * deviation[j]; });
+    add_row_sums(width, width, &squares[first], [&](int64_t i, int64_t j) {
+      return T[i * width + j] * T[i * width + j] * raw[j];
+    });
   }
-  out.raw = std::sqrt(squares / static_cast<double>(fold.mean.size()));
+  Cancellation out;
+  for (const double t : terms) out.centered = std::max(out.centered, t);
+  double all = 0;
+  for (const double s : squares) all += s;
+  out.raw = std::sqrt(all / static_cast<double>(squares.size()));
   return out;
+}
+
+/// work(b) for each block, the blocks on the threads where there is something to do.
+template <typename Work>
+void for_blocks(const BlockMatrix& blocks, const Work& work) {
+  constexpr int64_t enough = 16;  // channels of a block that are worth a thread
+  if (blocks.block() >= enough) return parallel_for(blocks.count(), work);
+  for (int64_t b = 0; b < blocks.count(); ++b) work(b);
 }
 
 int64_t block_size(const LayerSpec& spec, int64_t channels) {
@@ -118,11 +146,12 @@ void LayerAlgebra::factor_blocks(Fold& fold, FactorMember factor, const BlockMat
                                  const LayerParameters& p) const {
   fold.T = BlockMatrix(channels_, block_);
   const Vector inner = scale_inside_ && !p.gamma.empty() ? p.gamma : Vector(channels_, 1.0);
-  for (int64_t b = 0; b < sigma.count(); ++b) {
+  fold.factors.resize(sigma.count());
+  for_blocks(sigma, [&](int64_t b) {
     const Vector gamma = slice(inner, sigma.offset(b), sigma.width(b));
-    fold.factors.push_back((*method_.*factor)(sigma.get(b), gamma));
-    fold.T.set(b, fold.factors.back()->T);
-  }
+    fold.factors[b] = (*method_.*factor)(sigma.get(b), gamma);
+    fold.T.set(b, fold.factors[b]->T);
+  });
 }
 
 // P = R T with R = Γ, W or Γ W
@@ -135,7 +164,7 @@ void LayerAlgebra::attach_map(Fold& fold, const LayerParameters& p, Real real) c
   }
   P = scale_rows(outer_scale(p), std::move(P));
   fold.cancellation = cancellation_of(fold);
-  fold.map = affine_map(P, fold.T, fold.mean, p.bias, fold.cancellation, real);
+  fold.map = affine_map(std::move(P), fold.T, fold.mean, p.bias, fold.cancellation, real);
 }
 
 Vector LayerAlgebra::outer_scale(const LayerParameters& p) const {
@@ -149,12 +178,11 @@ LayerGradients LayerAlgebra::pullback(const Fold& fold, const AffineMap& map,
   BlockMatrix dSigma;
   if (needs_sums(fold, wanted)) {
     out.bias = sums.sum;
-    const BlockMatrix B = about_mean(std::move(sums), fold.mean, map.center);
-    const BlockMatrix dT = pullback_rotation(fold, p, B, out);
+    const BlockMatrix dT =
+        pullback_rotation(fold, p, about_mean(std::move(sums), fold.mean, map.center), out);
     if (wanted.input && fold.samples > 0) {
       dSigma = BlockMatrix(channels_, block_);
-      for (int64_t b = 0; b < dT.count(); ++b)
-        dSigma.set(b, sym(fold.factors[b]->pullback(dT.get(b))));
+      for_blocks(dT, [&](int64_t b) { dSigma.set(b, sym(fold.factors[b]->pullback(dT.get(b)))); });
     }
   }
   if (wanted.input)
@@ -166,23 +194,20 @@ LayerGradients LayerAlgebra::pullback(const Fold& fold, const AffineMap& map,
 
 /// ∇T = Rᵀ B inside the blocks of T; ∇γ and ∇S on the way.
 BlockMatrix LayerAlgebra::pullback_rotation(const Fold& fold, const LayerParameters& p,
-                                            const BlockMatrix& B, LayerGradients& out) const {
-  const BlockMatrix scaled = scale_rows(outer_scale(p), B);  // Γ B
+                                            BlockMatrix B, LayerGradients& out) const {
   BlockMatrix dT;
   if (rotation_) {
-    const Matrix T = fold.T.dense(), dense = B.get(0), scaled_dense = scaled.get(0);
+    const Matrix T = fold.T.dense(), dense = B.get(0);
     const Matrix dR = linalg::matmul_nt(dense, T);  // ∇R = B Tᵀ
-    if (!p.gamma.empty()) out.gamma = rowwise_dot(dR, fold.W);
+    if (!p.gamma.empty()) out.gamma = core::rowwise_dot(dR, fold.W);
     const Matrix dW = core::scale_rows(outer_scale(p), dR);  // ∇W = Γ ∇R
     out.skew = pullback_cayley(p.skew, fold.W, dW, gradient_);
-    dT = BlockMatrix::from_dense(linalg::matmul_tn(fold.W, scaled_dense), block_);
+    const Matrix scaled = core::scale_rows(outer_scale(p), dense);  // Γ B
+    dT = BlockMatrix::from_dense(linalg::matmul_tn(fold.W, scaled), block_);
   } else {
-    dT = scaled;
     if (!p.gamma.empty() && !scale_inside_)
-      for (int64_t b = 0; b < B.count(); ++b) {
-        const Vector dgamma = rowwise_dot(B.get(b), fold.T.get(b));  // ∇γ_i = Σ_j B_ij T_ij
-        out.gamma.insert(out.gamma.end(), dgamma.begin(), dgamma.end());
-      }
+      out.gamma = rowwise_dot(B, fold.T);  // ∇γ_i = Σ_j B_ij T_ij
+    dT = scale_rows(outer_scale(p), std::move(B));
   }
   if (scale_inside_ && !p.gamma.empty())
     for (int64_t b = 0; b < dT.count(); ++b) {

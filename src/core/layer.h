@@ -86,7 +86,7 @@ class LayerAlgebra {
   void factor_blocks(Fold& fold, FactorMember factor, const BlockMatrix& sigma,
                      const LayerParameters& p) const;
   void attach_map(Fold& fold, const LayerParameters& p, Real real) const;
-  BlockMatrix pullback_rotation(const Fold& fold, const LayerParameters& p, const BlockMatrix& B,
+  BlockMatrix pullback_rotation(const Fold& fold, const LayerParameters& p, BlockMatrix B,
                                 LayerGradients& out) const;
   Vector outer_scale(const LayerParameters& p) const;  // γ where it is part of R, else ones
 

@@ -1,11 +1,14 @@
 #include "core/linalg.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <mutex>
 #include <string>
 
 #include "base/processor.h"
+#include "core/linalg_eigh.h"
+#include "core/parallel.h"
 
 #ifdef ORTHOBATCH_WITH_ONEDNN
 #include <dnnl.h>
@@ -67,6 +70,34 @@ void grow(std::vector<T>& workspace, size_t size) {
   if (workspace.size() < size) workspace.resize(size);
 }
 
+/// Of moderate size, so that squares and their inverses are numbers.
+bool is_moderate(const Matrix& a) {
+  Vector size(a.rows());  // of rows; NaN where an entry is
+  add_row_sums(a.rows(), a.cols(), size.data(),
+               [&](int64_t i, int64_t j) { return std::abs(a(i, j)); });
+  return all_finite(size) && *std::max_element(size.begin(), size.end()) > 1e-100 &&
+         *std::max_element(size.begin(), size.end()) < 1e100;
+}
+
+int eigh_on_one_thread(const Matrix& a, SymmetricEigen& out) {
+  const int n = static_cast<int>(a.rows());
+  Matrix vectors = a;  // row k becomes eigenvector k: LAPACK writes columns, column-major
+  Vector ascending(n);
+  const int lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n;
+  static thread_local Vector work;
+  static thread_local std::vector<int> iwork;
+  grow(work, lwork);
+  grow(iwork, liwork);
+  int info = 0;
+  dsyevd_("V", "L", &n, vectors.data(), &n, ascending.data(), work.data(), &lwork, iwork.data(),
+          &liwork, &info);
+  out.lambda.assign(ascending.rbegin(), ascending.rend());
+  out.U = Matrix::uninitialized(n, n);
+  // Downwards: the last row becomes the first column.
+  transpose_into(out.U, vectors.data() + static_cast<int64_t>(n - 1) * n, -n);
+  return info;
+}
+
 }  // namespace
 
 // BLAS is column-major: the row-major product C = op(A) op(B) is Cᵀ = op(B)ᵀ op(A)ᵀ there.
@@ -95,14 +126,11 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, double alpha, const
   const int in = static_cast<int>(n), ik = static_cast<int>(k);
   const int ia = static_cast<int>(lda), ib = static_cast<int>(ldb), ic = static_cast<int>(ldc);
   // Large ones in strips of rows, one a thread; within a pass over the data there is one thread.
-  constexpr int64_t strip = 128;
-  const int64_t strips = (m + strip - 1) / strip;
-#pragma omp parallel for schedule(static) if (strips > 1)
-  for (int64_t s = 0; s < strips; ++s) {
-    const int rows = static_cast<int>(std::min(strip, m - s * strip));
-    const double* left = a + s * strip * (op_a == Op::none ? lda : 1);
-    dgemm_(&tb, &ta, &in, &rows, &ik, &alpha, b, &ib, left, &ia, &beta, c + s * strip * ldc, &ic);
-  }
+  parallel_ranges(m, one_thread, [&](int64_t begin, int64_t end) {
+    const int rows = static_cast<int>(end - begin);
+    const double* left = a + begin * (op_a == Op::none ? lda : 1);
+    dgemm_(&tb, &ta, &in, &rows, &ik, &alpha, b, &ib, left, &ia, &beta, c + begin * ldc, &ic);
+  });
 }
 
 std::string products_library() {
@@ -116,44 +144,67 @@ std::string products_library() {
 }
 
 Matrix matmul(const Matrix& a, const Matrix& b) {
-  Matrix c(a.rows(), b.cols());
+  Matrix c = Matrix::uninitialized(a.rows(), b.cols());
   gemm(Op::none, Op::none, c.rows(), c.cols(), a.cols(), 1.0, a.data(), a.cols(), b.data(),
        b.cols(), 0.0, c.data(), c.cols());
   return c;
 }
 
 Matrix matmul_tn(const Matrix& a, const Matrix& b) {
-  Matrix c(a.cols(), b.cols());
+  Matrix c = Matrix::uninitialized(a.cols(), b.cols());
   gemm(Op::transpose, Op::none, c.rows(), c.cols(), a.rows(), 1.0, a.data(), a.cols(), b.data(),
        b.cols(), 0.0, c.data(), c.cols());
   return c;
 }
 
 Matrix matmul_nt(const Matrix& a, const Matrix& b) {
-  Matrix c(a.rows(), b.rows());
+  Matrix c = Matrix::uninitialized(a.rows(), b.rows());
   gemm(Op::none, Op::transpose, c.rows(), c.cols(), a.cols(), 1.0, a.data(), a.cols(), b.data(),
        b.cols(), 0.0, c.data(), c.cols());
   return c;
 }
 
-SymmetricEigen eigh(const Matrix& a) {
-  const int n = static_cast<int>(a.rows());
-  Matrix vectors = a;  // row k becomes eigenvector k: LAPACK writes columns, column-major
-  Vector ascending(n);
-  const int lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n;
-  static thread_local Vector work;
-  static thread_local std::vector<int> iwork;
-  grow(work, lwork);
-  grow(iwork, liwork);
-  int info = 0;
+/// C = op(A) op(B), of which the caller knows that it is symmetric.
+static Matrix symmetric_product(Op op_a, Op op_b, const Matrix& a, const Matrix& b) {
+  const int64_t n = op_a == Op::none ? a.rows() : a.cols();
+  const int64_t k = op_a == Op::none ? a.cols() : a.rows();
+  Matrix c = Matrix::uninitialized(n, n);
+  if (n <= one_thread) {
+    gemm(op_a, op_b, n, n, k, 1.0, a.data(), a.cols(), b.data(), b.cols(), 0.0, c.data(), n);
+    return c;
+  }
+  // Strips of rows up to the diagonal, the longest first; what is above it is their mirror.
+  constexpr int64_t rows = 64;
   const OnThisThread guard;
-  dsyevd_("V", "L", &n, vectors.data(), &n, ascending.data(), work.data(), &lwork, iwork.data(),
-          &liwork, &info);
-  if (info != 0) fail("eigh", n, info, "the symmetric eigensolver did not converge");
+  const int64_t strips = (n + rows - 1) / rows;
+  parallel_for(strips, [&](int64_t s) {
+    const int64_t begin = (strips - 1 - s) * rows, end = std::min(n, begin + rows);
+    gemm(op_a, op_b, end - begin, end, k, 1.0, a.data() + begin * (op_a == Op::none ? k : 1),
+         a.cols(), b.data(), b.cols(), 0.0, c.data() + begin * n, n);
+  });
+  mirror_lower(c);
+  return c;
+}
 
-  SymmetricEigen out{Vector(ascending.rbegin(), ascending.rend()), Matrix(n)};
-  for (int k = 0; k < n; ++k)
-    for (int i = 0; i < n; ++i) out.U(i, k) = vectors(n - 1 - k, i);
+Matrix symmetric_matmul(const Matrix& a, const Matrix& b) {
+  return symmetric_product(Op::none, Op::none, a, b);
+}
+
+Matrix symmetric_matmul_tn(const Matrix& a, const Matrix& b) {
+  return symmetric_product(Op::transpose, Op::none, a, b);
+}
+
+Matrix symmetric_matmul_nt(const Matrix& a, const Matrix& b) {
+  return symmetric_product(Op::none, Op::transpose, a, b);
+}
+
+SymmetricEigen eigh(const Matrix& a) {
+  const int64_t n = a.rows();
+  const OnThisThread guard;
+  SymmetricEigen out;
+  const int info =
+      n > one_thread && is_moderate(a) ? eigh_on_threads(a, out) : eigh_on_one_thread(a, out);
+  if (info != 0) fail("eigh", n, info, "the symmetric eigensolver did not converge");
   return out;
 }
 

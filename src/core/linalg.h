@@ -25,6 +25,12 @@ Matrix matmul(const Matrix& a, const Matrix& b);     // A B
 Matrix matmul_tn(const Matrix& a, const Matrix& b);  // Aᵀ B
 Matrix matmul_nt(const Matrix& a, const Matrix& b);  // A Bᵀ
 
+// The same where the product is known to be symmetric: from N = 129 on about half of it is
+// computed.
+Matrix symmetric_matmul(const Matrix& a, const Matrix& b);     // A B
+Matrix symmetric_matmul_tn(const Matrix& a, const Matrix& b);  // Aᵀ B
+Matrix symmetric_matmul_nt(const Matrix& a, const Matrix& b);  // A Bᵀ
+
 /// A = U diag(lambda) Uᵀ with lambda descending and the eigenvectors in the columns of U.
 struct SymmetricEigen {
   Vector lambda;

@@ -8,7 +8,7 @@
 namespace orthobatch::core {
 
 Matrix spectral_function(const Matrix& U, const Vector& f) {
-  return sym(linalg::matmul_nt(scale_cols(U, f), U));
+  return sym(linalg::symmetric_matmul_nt(scale_cols(U, f), U));
 }
 
 Matrix add_to_diagonal(Matrix sigma, double eps) {

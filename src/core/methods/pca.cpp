@@ -27,7 +27,7 @@ struct PcaFactor : Factor {
       for (int64_t k = 0; k < n; ++k)
         inner(j, k) = j == k ? -0.5 * G(k, k) * root[k] * root[k] * root[k]
                              : G(k, j) * root[k] * clamped_inverse(lambda[k] - lambda[j], K);
-    return linalg::matmul(U, linalg::matmul_nt(sym(inner), U));
+    return linalg::symmetric_matmul(U, linalg::matmul_nt(sym(inner), U));
   }
 
   std::vector<std::string> kinks() const override {

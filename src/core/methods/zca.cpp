@@ -38,11 +38,12 @@ struct ZcaFactor : Factor {
   double K = 0;
 
   Matrix pullback(const Matrix& dT) const override {
-    const Matrix G = linalg::matmul_tn(U, linalg::matmul(sym(dT), U));  // Ĝ = Uᵀ sym(∇T) U
-    Matrix inner = gradient == Gradient::exact ? eigenvectors_exact(G) : eigenvectors_paper(G);
-    const Vector g = eigenvalues(G);
+    // Ĝ = Uᵀ sym(∇T) U, whose place Uᵀ ∇Σ U takes
+    Matrix inner = linalg::symmetric_matmul_tn(U, linalg::matmul(sym(dT), U));
+    const Vector g = eigenvalues(inner);
+    gradient == Gradient::exact ? eigenvectors_exact(inner) : eigenvectors_paper(inner);
     for (int64_t k = 0; k < inner.rows(); ++k) inner(k, k) = g[k];
-    return linalg::matmul(U, linalg::matmul_nt(inner, U));
+    return linalg::symmetric_matmul(U, linalg::matmul_nt(inner, U));
   }
 
   std::vector<int64_t> branch() const override {
@@ -71,12 +72,12 @@ struct ZcaFactor : Factor {
 
   // Daleckii–Krein: Ĝij (f(λi) − f(λj))/(λi − λj) without the subtraction, so that equal
   // eigenvalues are as accurate as distinct ones.
-  Matrix eigenvectors_exact(const Matrix& G) const {
-    const int64_t n = G.rows();
-    Matrix out(n);
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < i; ++j) out(i, j) = out(j, i) = G(i, j) * divided_difference(i, j);
-    return out;
+  void eigenvectors_exact(Matrix& G) const {
+    parallel_rows(G.rows(), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t j = 0; j < i; ++j) G(i, j) *= divided_difference(i, j);
+    });
+    mirror_lower(G);
   }
 
   double divided_difference(int64_t i, int64_t j) const {
@@ -92,14 +93,11 @@ struct ZcaFactor : Factor {
   }
 
   // Algorithm 6 as printed: F from the floored eigenvalues, infinities to 0, clamped to ±K.
-  Matrix eigenvectors_paper(const Matrix& G) const {
-    const int64_t n = G.rows();
-    Matrix out(n);
-    for (int64_t i = 0; i < n; ++i)
+  void eigenvectors_paper(Matrix& G) const {
+    for (int64_t i = 0; i < G.rows(); ++i)
       for (int64_t j = 0; j < i; ++j)
-        out(i, j) = out(j, i) =
-            G(i, j) * (root[j] - root[i]) * clamped_inverse(floored_[j] - floored_[i], K);
-    return out;
+        G(i, j) *= (root[j] - root[i]) * clamped_inverse(floored_[j] - floored_[i], K);
+    mirror_lower(G);
   }
 };
 

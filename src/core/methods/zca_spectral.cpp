@@ -20,15 +20,15 @@ struct SpectralFactor : Factor {
   // is smooth at equal eigenvalues and one that is not, where K applies:
   //   ½(γi+γj) (λi^(−1/2) − λj^(−1/2))/(λi−λj)  +  ½(γi−γj) (λi^(−1/2) + λj^(−1/2)) F
   Matrix pullback(const Matrix& dT) const override {
-    Matrix inner = linalg::matmul_tn(U, linalg::matmul(sym(dT), U));
+    Matrix inner = linalg::symmetric_matmul_tn(U, linalg::matmul(sym(dT), U));
     const int64_t n = inner.rows();
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < n; ++j) inner(i, j) *= i == j ? diagonal(i) : difference(i, j);
-    return linalg::matmul(U, linalg::matmul_nt(inner, U));
+    return linalg::symmetric_matmul(U, linalg::matmul_nt(inner, U));
   }
 
   Vector pullback_scale(const Matrix& dT) const override {
-    const Matrix G = linalg::matmul_tn(U, linalg::matmul(sym(dT), U));
+    const Matrix G = linalg::symmetric_matmul_tn(U, linalg::matmul(sym(dT), U));
     Vector dgamma(root.size());
     for (size_t k = 0; k < root.size(); ++k) dgamma[k] = G(k, k) * root[k];
     return dgamma;
