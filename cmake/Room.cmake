@@ -4,7 +4,7 @@
 #   orthobatch_room(NAME
 #     KNOWS ROOM…          folders of src/ it includes from
 #     LIBRARIES LIBRARY…   that its headers need; those that only its sources need, after PRIVATE
-#     TORCH                its sources include torch: they share one precompiled header
+#     TORCH                its sources include torch
 #     PLAIN FILE…          sources of a TORCH room that need nothing of torch
 #     HOT                  optimized in full; elsewhere -O1 serves, as -O3 costs a third of the build's time
 #     SOURCES FILE…)
@@ -36,6 +36,11 @@ function(orthobatch_flags target)
     target_compile_options(${target} PRIVATE -fPIC)
   else()
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHOBATCH_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  if(ORTHOBATCH_UNITY)
+    # What is anonymous in a file counts as a header's there, since it is included.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
   if(room_TORCH AND NOT room_HOT AND TARGET orthobatch_headers)
     target_link_libraries(${target} PRIVATE orthobatch_header_libraries)

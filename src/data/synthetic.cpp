@@ -8,7 +8,7 @@
 namespace orthobatch {
 namespace {
 
-constexpr int side = 28;
+constexpr int digit_side = 28;
 constexpr int64_t train_images = 10000, test_images = 2000;
 constexpr uint64_t train_stream = 1, test_stream = 2;
 
@@ -55,13 +55,13 @@ double distance_to_segment(Point p, Point a, Point b) {
 ImageSet drawn(int64_t count, uint64_t stream, const char* name) {
   ImageSet set;
   set.name = name;
-  set.height = set.width = side;
+  set.height = set.width = digit_side;
   set.channels = 1;
-  set.pixels.resize(count * side * side);
+  set.pixels.resize(count * digit_side * digit_side);
   for (int64_t i = 0; i < count; ++i) {
     Random random(stream, i, 0);
     set.labels.push_back(static_cast<uint8_t>(random.below(digit_classes)));
-    draw_digit(set.labels.back(), random, set.pixels.data() + i * side * side);
+    draw_digit(set.labels.back(), random, set.pixels.data() + i * digit_side * digit_side);
   }
   return set;
 }
@@ -82,10 +82,10 @@ void draw_digit(int digit, Random& random, uint8_t* out) {
       p = {cx + c * x - s * y + random.uniform(-0.25, 0.25),
            cy + s * x + c * y + random.uniform(-0.25, 0.25)};
     }
-  for (int y = 0; y < side; ++y)
-    for (int x = 0; x < side; ++x) {
+  for (int y = 0; y < digit_side; ++y)
+    for (int x = 0; x < digit_side; ++x) {
       const Point here{static_cast<double>(x), static_cast<double>(y)};
-      double nearest = side;
+      double nearest = digit_side;
       for (const Stroke& stroke : strokes)
         for (size_t i = 0; i + 1 < stroke.size(); ++i)
           nearest = std::min(nearest, distance_to_segment(here, stroke[i], stroke[i + 1]));
