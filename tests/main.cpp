@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   if (argc == 1) return RUN_ALL_TESTS();
   const std::string wanted = argv[1];
   // A filter has what is run, a minus, and what of that is not: the tests of other files.
-  std::string filter = testing::GTEST_FLAG(filter);
+  std::string filter = GTEST_FLAG_GET(filter);
   bool found = false, minus = filter.find('-') != std::string::npos;
   each_test([&](const std::string& name, const std::string& file) {
     if (file == wanted) {
@@ -48,6 +48,6 @@ int main(int argc, char** argv) {
         argv[argc > 2 ? 2 : 1]);
     return 2;
   }
-  testing::GTEST_FLAG(filter) = filter;
+  GTEST_FLAG_SET(filter, filter);
   return RUN_ALL_TESTS();
 }

@@ -52,6 +52,14 @@ double distance_to_segment(Point p, Point a, Point b) {
   return std::hypot(p.x - a.x - t * dx, p.y - a.y - t * dy);
 }
 
+/// Whether p may be nearer than `reach` to a segment: a look at the box around it, which spares
+/// most distances.
+bool may_reach(Point p, Point a, Point b, double reach) {
+  reach += 1e-9;  // more than rounding takes from a distance
+  return p.x > std::min(a.x, b.x) - reach && p.x < std::max(a.x, b.x) + reach &&
+         p.y > std::min(a.y, b.y) - reach && p.y < std::max(a.y, b.y) + reach;
+}
+
 ImageSet drawn(int64_t count, uint64_t stream, const char* name) {
   ImageSet set;
   set.name = name;
@@ -85,11 +93,13 @@ void draw_digit(int digit, Random& random, uint8_t* out) {
   for (int y = 0; y < digit_side; ++y)
     for (int x = 0; x < digit_side; ++x) {
       const Point here{static_cast<double>(x), static_cast<double>(y)};
-      double nearest = digit_side;
+      const double reach = half_pen + 0.5;
+      double nearest = reach;  // no ink
       for (const Stroke& stroke : strokes)
         for (size_t i = 0; i + 1 < stroke.size(); ++i)
-          nearest = std::min(nearest, distance_to_segment(here, stroke[i], stroke[i + 1]));
-      const double ink = std::clamp(half_pen + 0.5 - nearest, 0.0, 1.0);
+          if (may_reach(here, stroke[i], stroke[i + 1], nearest))
+            nearest = std::min(nearest, distance_to_segment(here, stroke[i], stroke[i + 1]));
+      const double ink = std::clamp(reach - nearest, 0.0, 1.0);
       *out++ = static_cast<uint8_t>(std::lround(255 * ink));
     }
 }
