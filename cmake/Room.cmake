@@ -30,7 +30,7 @@ function(orthobatch_flags target)
   cmake_parse_arguments(room "TORCH;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
   target_compile_options(${target} PRIVATE -Wall -Wextra)
   if(NOT room_HOT)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
   endif()
   # The header serves only where the same flags and definitions are set; of a program CMake would make -fPIE.
   get_target_property(type ${target} TYPE)
