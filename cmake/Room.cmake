@@ -4,10 +4,12 @@
 #   orthobatch_room(NAME
 #     KNOWS ROOM…          folders of src/ it includes from
 #     LIBRARIES LIBRARY…   that its headers need; those that only its sources need, after PRIVATE
-#     TORCH                its sources include torch: they share one precompiled header
+#     TORCH                its sources include torch
 #     PLAIN FILE…          sources of a TORCH room that need nothing of torch
 #     HOT                  optimized in full; elsewhere -O1 serves, as -O3 costs a third of the build's time
 #     SOURCES FILE…)
+
+option(ORTHOBATCH_UNITY "Compile the files of a room together, in a third of the time; off: each alone" ON)
 
 function(orthobatch_room name)
   cmake_parse_arguments(room "TORCH;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
@@ -28,7 +30,7 @@ function(orthobatch_flags target)
   cmake_parse_arguments(room "TORCH;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
   target_compile_options(${target} PRIVATE -Wall -Wextra)
   if(NOT room_HOT)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
   endif()
   # The header serves only where the same flags and definitions are set; of a program CMake would make -fPIE.
   get_target_property(type ${target} TYPE)
@@ -36,6 +38,11 @@ function(orthobatch_flags target)
     target_compile_options(${target} PRIVATE -fPIC)
   else()
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHOBATCH_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  if(ORTHOBATCH_UNITY)
+    # What is anonymous in a file counts as a header's there, since it is included.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
   if(room_TORCH AND NOT room_HOT AND TARGET orthobatch_headers)
     target_link_libraries(${target} PRIVATE orthobatch_header_libraries)

@@ -59,6 +59,13 @@ struct MadeCheckpoint {
   }
 };
 
+inline const MadeCheckpoint& made() {
+  static const MadeCheckpoint checkpoint;
+  return checkpoint;
+}
+
+inline Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
 /// A checkpoint's file with something changed in it, and its checksum made good again: anyone can.
 template <typename Change>
 Bytes forged(const std::string& text, const Change& change) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,11 @@ std::string message_of(F&& f) {
   }
   ADD_FAILURE() << "expected an exception";
   return "";
+}
+
+inline void expect_says(const std::string& message, std::initializer_list<const char*> parts) {
+  for (const char* part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << "'" << part << "' not in: " << message;
 }
 
 }  // namespace orthobatch::test

@@ -9,32 +9,27 @@
 #include <sstream>
 
 #include "archive_writer.h"
-#include "made_checkpoint.h"
 #include "io/archive_0_1.h"
+#include "made_checkpoint.h"
 
 namespace orthobatch {
 namespace {
 
 using test::archive_0_1;
+using test::bytes_of;
 using test::files_of;
-using test::MadeCheckpoint;
+using test::made;
 using test::refusal;
 using test::sealed;
 using test::Session;
 using test::zip_of;
 using test::ZipFiles;
 
-const MadeCheckpoint& made() {
-  static const MadeCheckpoint checkpoint;
-  return checkpoint;
-}
 const std::string& made_archive() {
   static const std::string archive =
       archive_0_1(made().config_text, state_text(made().state), made().net, *made().optimizer);
   return archive;
 }
-
-Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 void expect_refused(const std::string& archive, const std::string& with) {
   const std::string said = refusal(bytes_of(sealed(archive)));

@@ -7,13 +7,9 @@
 namespace orthobatch {
 namespace {
 
+using test::expect_says;
 using test::message_of;
 using torch::Tensor;
-
-void expect_says(const std::string& message, std::initializer_list<const char*> parts) {
-  for (const char* part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << "'" << part << "' not in: " << message;
-}
 
 /// Every buffer, to compare afterwards.
 std::vector<Tensor> buffers_of(const torch::nn::Module& m) {

@@ -13,20 +13,15 @@ namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
+using test::bytes_of;
 using test::forged;
-using test::MadeCheckpoint;
+using test::made;
 using test::refusal;
 
-const MadeCheckpoint& made() {
-  static const MadeCheckpoint checkpoint;
-  return checkpoint;
-}
 const std::string& made_text() {
   static const std::string text = made().text();
   return text;
 }
-
-Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 void expect_refused(const Bytes& bytes, const std::string& with) {
   const std::string said = refusal(bytes);

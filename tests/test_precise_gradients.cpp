@@ -12,14 +12,14 @@
 namespace orthobatch {
 namespace {
 
-using Real = long double;
-using Grid = std::vector<std::vector<Real>>;
+using Precise = long double;
+using Grid = std::vector<std::vector<Precise>>;
 
-Grid zeros(size_t rows, size_t cols) { return Grid(rows, std::vector<Real>(cols, 0)); }
+Grid zeros(size_t rows, size_t cols) { return Grid(rows, std::vector<Precise>(cols, 0)); }
 
 struct Eigen {
-  std::vector<Real> lambda;  // descending
-  Grid U;                    // eigenvectors in columns
+  std::vector<Precise> lambda;  // descending
+  Grid U;                       // eigenvectors in columns
 };
 
 // Cyclic Jacobi rotations.
@@ -31,21 +31,21 @@ Eigen eigen(Grid a) {
     for (size_t p = 0; p < n; ++p)
       for (size_t q = p + 1; q < n; ++q) {
         if (a[p][q] == 0) continue;
-        const Real theta = (a[q][q] - a[p][p]) / (2 * a[p][q]);
-        const Real t = (theta >= 0 ? 1 : -1) / (std::fabs(theta) + std::sqrt(theta * theta + 1));
-        const Real c = 1 / std::sqrt(t * t + 1), s = t * c;
+        const Precise theta = (a[q][q] - a[p][p]) / (2 * a[p][q]);
+        const Precise t = (theta >= 0 ? 1 : -1) / (std::fabs(theta) + std::sqrt(theta * theta + 1));
+        const Precise c = 1 / std::sqrt(t * t + 1), s = t * c;
         for (size_t k = 0; k < n; ++k) {
-          const Real x = a[k][p], y = a[k][q];
+          const Precise x = a[k][p], y = a[k][q];
           a[k][p] = c * x - s * y;
           a[k][q] = s * x + c * y;
         }
         for (size_t k = 0; k < n; ++k) {
-          const Real x = a[p][k], y = a[q][k];
+          const Precise x = a[p][k], y = a[q][k];
           a[p][k] = c * x - s * y;
           a[q][k] = s * x + c * y;
         }
         for (size_t k = 0; k < n; ++k) {
-          const Real x = U[k][p], y = U[k][q];
+          const Precise x = U[k][p], y = U[k][q];
           U[k][p] = c * x - s * y;
           U[k][q] = s * x + c * y;
         }
@@ -62,9 +62,10 @@ Eigen eigen(Grid a) {
 }
 
 /// ⟨G, Z⟩ of PCA or ZCA_spectral with scale γ, all in long double.
-Real loss(const Grid& x, const Grid& G, const std::vector<Real>& gamma, Real eps, bool pca) {
+Precise loss(const Grid& x, const Grid& G, const std::vector<Precise>& gamma, Precise eps,
+             bool pca) {
   const size_t m = x.size(), n = x[0].size();
-  std::vector<Real> mean(n, 0);
+  std::vector<Precise> mean(n, 0);
   for (const auto& row : x)
     for (size_t c = 0; c < n; ++c) mean[c] += row[c] / m;
   Grid sigma = zeros(n, n);
@@ -73,15 +74,15 @@ Real loss(const Grid& x, const Grid& G, const std::vector<Real>& gamma, Real eps
       for (size_t j = 0; j < n; ++j) sigma[i][j] += (row[i] - mean[i]) * (row[j] - mean[j]) / m;
   for (size_t i = 0; i < n; ++i) sigma[i][i] += eps;
   const Eigen e = eigen(sigma);
-  Real total = 0;
+  Precise total = 0;
   for (size_t s = 0; s < m; ++s) {
     for (size_t k = 0; k < n; ++k) {
-      Real along = 0, back = 0;  // uₖᵀ (x−μ), uₖᵀ g
+      Precise along = 0, back = 0;  // uₖᵀ (x−μ), uₖᵀ g
       for (size_t c = 0; c < n; ++c) {
         along += e.U[c][k] * (x[s][c] - mean[c]);
         back += e.U[c][k] * G[s][c];
       }
-      const Real y = along / std::sqrt(e.lambda[k]);
+      const Precise y = along / std::sqrt(e.lambda[k]);
       if (pca)
         total += G[s][k] * gamma[k] * y * (e.U[k][k] < 0 ? -1 : 1);
       else
@@ -116,15 +117,15 @@ TEST_P(NearEqual, ExactGradientAgreesWithDifferencesInLongDouble) {
 
   Grid data = to_grid(x.detach());
   const Grid weights = to_grid(G);
-  std::vector<Real> gamma;
+  std::vector<Precise> gamma;
   for (int64_t c = 0; c < o.channels; ++c) gamma.push_back(layer->weight[c].item<double>());
-  constexpr Real h = 1e-7L;  // a tenth of the gap
-  const Real w[] = {0, 4.0L / 5, -1.0L / 5, 4.0L / 105, -1.0L / 280};
+  constexpr Precise h = 1e-7L;  // a tenth of the gap
+  const Precise w[] = {0, 4.0L / 5, -1.0L / 5, 4.0L / 105, -1.0L / 280};
   torch::Tensor expected = torch::zeros_like(x).detach();
   for (size_t i = 0; i < data.size(); ++i)
     for (size_t c = 0; c < data[0].size(); ++c) {
-      const Real at = data[i][c];
-      Real slope = 0;
+      const Precise at = data[i][c];
+      Precise slope = 0;
       for (int k = 1; k <= 4; ++k)
         for (int sign : {1, -1}) {
           data[i][c] = at + sign * k * h;

@@ -8,6 +8,7 @@
 namespace orthobatch {
 namespace {
 
+using test::expect_says;
 using test::message_of;
 using torch::Tensor;
 
@@ -22,11 +23,6 @@ template <typename Module>
 std::string refusal(Module& module, const std::string& archive) {
   std::istringstream in(archive);
   return message_of([&] { torch::load(module, in); });
-}
-
-void expect_says(const std::string& message, std::initializer_list<const char*> parts) {
-  for (const char* part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << "'" << part << "' not in: " << message;
 }
 
 TEST(State, OfOtherChannelsIsRefusedAndTheLayerUnchanged) {

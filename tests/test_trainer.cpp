@@ -244,7 +244,7 @@ TEST(Trainer, EventFilesNeverGoThroughALinkNorIntoOneAnother) {
   EXPECT_NE(first.path(), second.path());
 }
 
-std::vector<int> bytes_of(const std::string& base64) {
+std::vector<int> base64_bytes(const std::string& base64) {
   static const std::string digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::vector<int> bytes;
@@ -263,7 +263,7 @@ std::vector<int> bytes_of(const std::string& base64) {
 
 /// Mean |r| between different channels, from the upper triangle of a heat map.
 double mean_correlation(const nlohmann::ordered_json& map, int64_t n) {
-  const std::vector<int> bytes = bytes_of(map.get<std::string>());
+  const std::vector<int> bytes = base64_bytes(map.get<std::string>());
   EXPECT_EQ(static_cast<int64_t>(bytes.size()), n * (n + 1) / 2);
   double sum = 0;
   size_t at = 0;
@@ -293,8 +293,8 @@ TEST(Pictures, ZcaTakesTheCorrelationsAndBnLeavesThem) {
       else
         EXPECT_LT(after, 0.5 * before);
     }
-    EXPECT_EQ(bytes_of(pictures.at("filters").at("data")).size(), 6u * 3 * 3);
-    EXPECT_EQ(bytes_of(pictures.at("samples").at("data")).size(), 10u * 5 * 28 * 28);
+    EXPECT_EQ(base64_bytes(pictures.at("filters").at("data")).size(), 6u * 3 * 3);
+    EXPECT_EQ(base64_bytes(pictures.at("samples").at("data")).size(), 10u * 5 * 28 * 28);
   }
 }
 

@@ -50,6 +50,8 @@ std::string fraction_text(double x) {
   return exact ? "1/" + number_text(n) : number_text(x);
 }
 
+std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
+
 std::string join_choices(const std::vector<std::string>& choices) {
   std::string out;
   for (size_t k = 0; k < choices.size(); ++k)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ std::string number_text(double x);
 
 /// The same, as 1/n where that is exact and shorter to grasp: 1/100.
 std::string fraction_text(double x);
+
+/// "8 bytes"
+std::string bytes_text(uint64_t n);
 
 /// "a, b or c"
 std::string join_choices(const std::vector<std::string>& choices);

@@ -29,7 +29,7 @@ constexpr double busy_load = 0.5;
 // A step is short beside a round over all layers.
 constexpr int64_t step_rounds_per_repeat = 3;
 
-struct Arguments {
+struct BenchArguments {
   std::string shapes, layout = "both", sections = "layers,memory,step,stack,scaling", json;
   std::vector<std::string> layers;
   int threads = 0;
@@ -64,13 +64,13 @@ class StatusLine {
   std::string last_;
 };
 
-std::vector<bench::Shape> shapes_of(const Arguments& a) {
+std::vector<bench::Shape> shapes_of(const BenchArguments& a) {
   if (!a.shapes.empty()) return bench::parse_shapes(a.shapes);
   if (a.quick) return {{32, 16, 14, 14}, {32, 64, 8, 8}};
   return bench::standard_shapes();
 }
 
-std::vector<Layout> layouts_of(const Arguments& a) {
+std::vector<Layout> layouts_of(const BenchArguments& a) {
   if (a.layout == "cl") return {Layout::channels_last};
   if (a.layout == "nchw") return {Layout::nchw};
   return {Layout::channels_last, Layout::nchw};
@@ -103,7 +103,7 @@ void print(StatusLine& status, const std::string& text) {
   std::fflush(stdout);
 }
 
-bench::Results measure(const Arguments& a, bench::Session session,
+bench::Results measure(const BenchArguments& a, bench::Session session,
                        const std::vector<bench::Candidate>& candidates, StatusLine& status) {
   const std::vector<bench::Shape> shapes = shapes_of(a);
   const std::vector<Layout> layouts = layouts_of(a);
@@ -140,7 +140,7 @@ bench::Results measure(const Arguments& a, bench::Session session,
   return results;
 }
 
-int run_bench(const Arguments& a) {
+int run_bench(const BenchArguments& a) {
   const std::vector<bench::Candidate> candidates =
       a.layers.empty() ? bench::all_candidates() : bench::parse_candidates(a.layers);
   check_place(a.json);
@@ -191,7 +191,7 @@ int run_bench(const Arguments& a) {
 void add_bench(CLI::App& app, Run& run) {
   auto* verb =
       app.add_subcommand("bench", "The layers' speed and memory beside torch's BatchNorm2d");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<BenchArguments>();
   verb->add_option("--shapes", a->shapes,
                    "Inputs as 256x64x14x14,32x256x8x8; with * a pattern that picks from the "
                    "standard eight: '256x*x14x14' (default: those eight)");

@@ -25,7 +25,7 @@
 namespace orthobatch::cli {
 namespace {
 
-struct Arguments {
+struct DataArguments {
   std::string name, from, data_dir, picture;
   int columns = 20;
   bool augmented = false;
@@ -48,7 +48,7 @@ int run_in(const std::string& folder, const std::vector<std::string>& words) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-int get_mnist(const Arguments& a) {
+int get_mnist(const DataArguments& a) {
   const std::string folder = join_path(data_directory(a.data_dir), "mnist");
   if (!a.from.empty()) {
     install_mnist(a.from, folder);
@@ -74,7 +74,7 @@ int get_mnist(const Arguments& a) {
   return 0;
 }
 
-int get_svhn(const Arguments& a) {
+int get_svhn(const DataArguments& a) {
   const std::string folder = join_path(data_directory(a.data_dir), "svhn");
   fmt::print(
       "SVHN needs your own connection: it is for non-commercial research, and its files are "
@@ -92,7 +92,7 @@ int get_svhn(const Arguments& a) {
   return 0;
 }
 
-int get(const Arguments& a) {
+int get(const DataArguments& a) {
   if (a.name == "mnist") return get_mnist(a);
   if (!a.from.empty())
     throw std::invalid_argument("--from: expected only with mnist, found with " + a.name);
@@ -131,7 +131,7 @@ int verify_svhn(const std::string& folder) {
   return missing || other ? 1 : 0;
 }
 
-int verify(const Arguments& a) {
+int verify(const DataArguments& a) {
   const std::string directory = data_directory(a.data_dir);
   require_data_name(a.name);
   if (a.name == "synthetic") {
@@ -164,7 +164,7 @@ double loading_rate(const DataSet& data, const Augmentation& augmentation) {
   return seconds > 0 ? static_cast<double>(images) / seconds : 0;
 }
 
-int show(const Arguments& a) {
+int show(const DataArguments& a) {
   const DataSet data = load_data(a.name, data_directory(a.data_dir));
   std::vector<std::vector<std::string>> rows = {{"digit", "training", "test"}};
   const auto train = class_counts(data.train), test = class_counts(data.test);
@@ -188,9 +188,9 @@ int show(const Arguments& a) {
 }
 
 void add(CLI::App& data, Run& run, const char* name, const char* meaning,
-         int (*action)(const Arguments&)) {
+         int (*action)(const DataArguments&)) {
   auto* verb = data.add_subcommand(name, meaning);
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<DataArguments>();
   verb->add_option("NAME", a->name, join_choices(data_names()))
       ->required()
       ->check(CLI::IsMember(data_names()));

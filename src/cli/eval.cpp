@@ -22,7 +22,7 @@
 namespace orthobatch::cli {
 namespace {
 
-struct Arguments {
+struct EvalArguments {
   std::string checkpoint, data, data_dir, picture;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 };
@@ -53,7 +53,7 @@ std::string confusion_table(const Evaluation& result) {
 
 /// Beside the checkpoint where the user names no place: a run that cannot be written to is no less
 /// worth evaluating.
-void save_picture(const Arguments& a, const std::string& folder, const Bytes& png) {
+void save_picture(const EvalArguments& a, const std::string& folder, const Bytes& png) {
   const std::string path = !a.picture.empty() ? a.picture : join_path(folder, "confusion.png");
   try {
     if (a.picture.empty())
@@ -67,7 +67,7 @@ void save_picture(const Arguments& a, const std::string& folder, const Bytes& pn
   }
 }
 
-int evaluate_checkpoint(const Arguments& a) {
+int evaluate_checkpoint(const EvalArguments& a) {
   const bool folder = std::filesystem::is_directory(a.checkpoint);
   const std::string path = folder ? best_checkpoint(a.checkpoint) : a.checkpoint;
   Checkpoint checkpoint = read_checkpoint(path);
@@ -101,7 +101,7 @@ int evaluate_checkpoint(const Arguments& a) {
 
 void add_eval(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("eval", "Error, loss and confusion matrix of a trained net");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<EvalArguments>();
   verb->add_option("RUN", a->checkpoint, "Folder of a run (its best epoch), or a checkpoint in one")
       ->required();
   verb->add_option("--data", a->data,

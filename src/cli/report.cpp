@@ -11,13 +11,13 @@
 namespace orthobatch::cli {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::vector<std::string> folders;
   std::string page = "report.html", json, markdown;
   bool no_samples = false;
 };
 
-int report(const Arguments& a) {
+int report(const ReportArguments& a) {
   const std::vector<ExperimentResult> results = read_results(a.folders);
   std::string markdown;
   for (const ExperimentResult& result : results) {
@@ -37,7 +37,7 @@ int report(const Arguments& a) {
 
 void add_report(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("report", "Tables and figures of runs, as one HTML file");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ReportArguments>();
   verb->add_option("DIR", a->folders, "Folders that reproduce or train wrote")->required();
   verb->add_option("-o,--out", a->page, "The page")->capture_default_str();
   verb->add_option("--json", a->json, "Also write the numbers of the page, as JSON");

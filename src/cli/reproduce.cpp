@@ -20,7 +20,7 @@
 namespace orthobatch::cli {
 namespace {
 
-struct Arguments {
+struct ReproduceArguments {
   std::string experiment;
   ExperimentChanges changes;
   ReproduceOptions options;
@@ -28,7 +28,7 @@ struct Arguments {
 };
 
 /// Without folders: they are the reader's own.
-std::string command_text(const Arguments& a) {
+std::string command_text(const ReproduceArguments& a) {
   std::string text =
       "orthobatch reproduce " + std::filesystem::path(a.experiment).filename().string();
   const auto add = [&](const char* option, const std::optional<int64_t>& value) {
@@ -53,7 +53,7 @@ void print_tables(const std::vector<ExperimentResult>& results, const std::strin
   }
 }
 
-int reproduce(Arguments a) {
+int reproduce(ReproduceArguments a) {
   Experiment all = find_experiment(a.experiment);
   ExperimentChanges without_rows = a.changes;
   without_rows.rows.clear();
@@ -89,7 +89,7 @@ int reproduce(Arguments a) {
 void add_reproduce(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand(
       "reproduce", "Trains every row of an experiment of the paper, or of a file, and reports");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ReproduceArguments>();
   verb->add_option("EXPERIMENT", a->experiment,
                    join_choices(experiment_names()) + "; or a JSON file of the same form")
       ->required();

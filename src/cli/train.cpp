@@ -22,7 +22,7 @@
 namespace orthobatch::cli {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   std::string data, config, out, resume, data_dir;
   std::vector<std::string> layers, settings;
   std::optional<int64_t> epochs, subset, batch;
@@ -33,13 +33,13 @@ struct Arguments {
   bool quiet = false;
 };
 
-std::vector<Setting> settings_of(const Arguments& a) {
+std::vector<Setting> settings_of(const TrainArguments& a) {
   std::vector<Setting> out;
   for (const std::string& text : a.settings) out.push_back(parse_setting(text));
   return out;
 }
 
-TrainConfig config_of(const Arguments& a) {
+TrainConfig config_of(const TrainArguments& a) {
   const std::string layer = a.layers.empty() ? "BN" : a.layers.front();
   TrainConfig config;
   const std::vector<Setting> settings = settings_of(a);
@@ -110,7 +110,7 @@ void announce(const TrainConfig& config, const DataSet& data, const RunFolder& f
                             config.threads == 1 ? "" : "s", folder.path()));
 }
 
-int begin(const Arguments& a) {
+int begin(const TrainArguments& a) {
   const TrainConfig config = config_of(a);
   const std::string path =
       a.out.empty() ? join_path("runs", run_name(config.data, layers_text(config), config.seed))
@@ -132,7 +132,7 @@ int begin(const Arguments& a) {
   return finish(trainer, folder, progress);
 }
 
-int resume(const Arguments& a) {
+int resume(const TrainArguments& a) {
   std::vector<Setting> changes = settings_of(a);
   for (const Setting& change : changes) require_changeable(change);
   if (a.epochs) changes.push_back({"epochs", *a.epochs});
@@ -163,7 +163,7 @@ int resume(const Arguments& a) {
 
 void add_train(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("train", "Trains one of the paper's nets");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<TrainArguments>();
   auto* data = verb->add_option("--data", a->data,
                                 "mnist (default), svhn (train and extra), svhn-train or synthetic");
   auto* layer = verb->add_option("--layer", a->layers,

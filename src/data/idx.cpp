@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/text.h"
 #include "io/gzip.h"
 
 namespace orthobatch {
@@ -13,8 +14,6 @@ constexpr int64_t largest_side = 4096;
 uint32_t big_endian(const uint8_t* p) {
   return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3];
 }
-
-std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
 
 std::string hex_text(uint32_t x) {
   char text[16];

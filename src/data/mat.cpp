@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/text.h"
 #include "io/file.h"
 
 namespace orthobatch {
@@ -46,8 +47,6 @@ constexpr NumberType number_types[] = {
 constexpr uint32_t first_numeric_class = 6, last_numeric_class = 15;  // double … uint64
 constexpr uint32_t largest_name = 63, largest_rank = 8;
 constexpr int64_t largest_count = int64_t{1} << 40;
-
-std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
 
 uint32_t word_at(const uint8_t* p) {
   uint32_t x;

@@ -16,8 +16,7 @@ using nlohmann::ordered_json;
 
 constexpr double no_limit = std::numeric_limits<double>::max();
 constexpr int64_t most_epochs = 1'000'000, most_steps = 1'000'000'000'000;
-constexpr int64_t most_images = 1'000'000'000'000, most_channels = 1'000'000;
-constexpr int64_t most_exchanges = 1'000'000'000'000'000, largest_batch = 1'000'000'000;
+constexpr int64_t most_channels = 1'000'000, most_exchanges = 1'000'000'000'000'000;
 
 // --- writing -------------------------------------------------------------------------------------
 

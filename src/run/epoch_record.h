@@ -12,6 +12,9 @@
 
 namespace orthobatch {
 
+/// More than that, read from a file, is a mistake.
+constexpr int64_t most_images = 1'000'000'000'000;
+
 /// A layer's last batch of the epoch.
 struct LayerRecord {
   std::string name;  ///< path in the net

@@ -20,7 +20,6 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t largest_file = uint64_t{1} << 28;
-constexpr int64_t most_images = 1'000'000'000'000;
 
 void take_line(const json& line, RunRecord& run) {
   EpochRecord epoch = epoch_from_json(line);

@@ -12,7 +12,6 @@ namespace orthobatch {
 namespace {
 
 constexpr double largest_rate = 1e30;  // a step of training is in float
-constexpr int64_t largest_batch = 1000000000;
 
 void require(bool holds, const char* name, const char* expected, double found) {
   if (!holds)

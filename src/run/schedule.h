@@ -8,6 +8,8 @@
 
 namespace orthobatch {
 
+constexpr int64_t largest_batch = 1'000'000'000;
+
 /// Numbers of the rules; the defaults are those of the paper's MNIST column.
 struct ScheduleRules {
   double learning_rate = 0.125;

@@ -1,0 +1,53 @@
+// One program of all test files: `tests gradients` runs the tests of test_gradients.cpp alone, with
+// gtest's options behind it. Without a name all are run.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+/// Visits the full name of each test and the name of its file: "gradients" of …/test_gradients.cpp.
+template <typename Visit>
+void each_test(const Visit& visit) {
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  for (int s = 0; s < all.total_test_suite_count(); ++s) {
+    const testing::TestSuite& suite = *all.GetTestSuite(s);
+    for (int t = 0; t < suite.total_test_count(); ++t) {
+      const testing::TestInfo& test = *suite.GetTestInfo(t);
+      std::string file = test.file();
+      file.erase(0, file.rfind("test_") + 5);
+      file.erase(file.rfind('.'));
+      visit(std::string(suite.name()) + "." + test.name(), file);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc == 1) return RUN_ALL_TESTS();
+  const std::string wanted = argv[1];
+  // A filter has what is run, a minus, and what of that is not: the tests of other files.
+  std::string filter = GTEST_FLAG_GET(filter);
+  bool found = false, minus = filter.find('-') != std::string::npos;
+  each_test([&](const std::string& name, const std::string& file) {
+    if (file == wanted) {
+      found = true;
+      return;
+    }
+    filter += (minus ? ":" : "-") + name;
+    minus = true;
+  });
+  if (argc > 2 || !found) {
+    std::fprintf(
+        stderr,
+        "tests: expected the name of a test file, as gradients, and gtest's options, found '%s'\n",
+        argv[argc > 2 ? 2 : 1]);
+    return 2;
+  }
+  GTEST_FLAG_SET(filter, filter);
+  return RUN_ALL_TESTS();
+}
