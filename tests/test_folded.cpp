@@ -368,6 +368,22 @@ TEST(FoldedModule, GradientsOfPartsAlone) {
   }
 }
 
+TEST(FoldedModule, FrozenInEvaluationItStillHasAGradientOfItsInput) {
+  BatchOrtho2d norm(6, "ZCA(1e-5)");
+  torch::nn::Linear linear(6 * 20, 3);
+  FoldedLinear folded(norm, linear);
+  folded->to(torch::kDouble);
+  folded(test::correlated({8, 6, 5, 4}, 1));
+  folded->eval();
+  for (torch::Tensor& p : folded->parameters()) p.set_requires_grad(false);
+  const auto gradient = [&](bool fold) {
+    Tensor x = test::correlated({8, 6, 5, 4}, 2).requires_grad_();
+    const Tensor y = fold ? folded(x) : linear(norm(x).flatten(1));
+    return torch::autograd::grad({y.pow(3).sum()}, {x})[0];
+  };
+  EXPECT_LT(test::relative_error(gradient(true), gradient(false)), in_double);
+}
+
 TEST(FoldedModule, RefusesWhatThePairRefuses) {
   BatchOrtho2d norm(6, "ZCA(1e-5)");
   FoldedConv2d folded(norm, conv2d({6, 4, 3}));

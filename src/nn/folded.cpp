@@ -36,9 +36,10 @@ using nn::CachedWeights;
 using nn::LayerRun;
 using nn::Reading;
 
-bool needs_gradient(const BatchOrthoLayer& norm, const Reading& reading) {
+bool needs_gradient(const torch::Tensor& x, const BatchOrthoLayer& norm, const Reading& reading) {
   if (!torch::GradMode::is_enabled()) return false;
-  for (const torch::Tensor& t : {norm.weight, norm.bias, norm.skew, reading.weight, reading.bias})
+  for (const torch::Tensor& t :
+       {x, norm.weight, norm.bias, norm.skew, reading.weight, reading.bias})
     if (t.defined() && t.requires_grad()) return true;
   return false;
 }
@@ -59,7 +60,7 @@ torch::Tensor FoldedLayer::run(BatchOrthoLayer& norm, bool training, const torch
     return y;
   }
   nn::FoldedCall call = nn::fold_call(run.call(), reading.reader);
-  if (on_batch || needs_gradient(norm, reading)) {
+  if (on_batch || needs_gradient(run.x(), norm, reading)) {
     y = nn::apply_folded(run.x(), reading.instead, norm.weight, norm.bias, norm.skew,
                          reading.weight, reading.bias, std::move(call));
   } else {

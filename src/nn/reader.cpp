@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "kernels/matmul.h"
 #include "kernels/passes.h"
 #include "kernels/tiles.h"
 
@@ -45,15 +46,19 @@ Reader::Gradients ConvolutionReader::backward(const torch::Tensor& h, const torc
 torch::Tensor LinearReader::forward(const torch::Tensor& x, const torch::Tensor& weight,
                                     const torch::Tensor& bias) const {
   const bool sample_major = is_sample_major(x);
-  return at::addmm(bias, flat(x, sample_major), flat(weight, sample_major).t());
+  torch::Tensor y = kernels::matmul(flat(x, sample_major), false, flat(weight, sample_major), true);
+  return y.add_(bias);
 }
 
 Reader::Gradients LinearReader::backward(const torch::Tensor& h, const torch::Tensor& x,
                                          const torch::Tensor& weight, Wanted wanted) const {
   const bool sample_major = is_sample_major(x);
   Gradients out;
-  if (wanted.input) out.input = unflat(at::mm(h, flat(weight, sample_major)), x, sample_major);
-  if (wanted.weight) out.weight = unflat(at::mm(h.t(), flat(x, sample_major)), x, sample_major);
+  if (wanted.input)
+    out.input =
+        unflat(kernels::matmul(h, false, flat(weight, sample_major), false), x, sample_major);
+  if (wanted.weight)
+    out.weight = unflat(kernels::matmul(h, true, flat(x, sample_major), false), x, sample_major);
   return out;
 }
 
