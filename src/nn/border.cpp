@@ -65,7 +65,7 @@ void Border::correct(torch::Tensor& y, const torch::Tensor& shares) const {
     std::vector<int64_t> all;
     for (int64_t d = 1; d < shares.dim(); ++d) all.push_back(d);
     const torch::Tensor outside = map - shares.sum(all, /*keepdim=*/true);
-    part.add_(outside.to(y.scalar_type()));
+    part.add_(outside.to(y.options()));
   }
 }
 
@@ -77,7 +77,8 @@ torch::Tensor Border::missed(const torch::Tensor& h) const {
     torch::Tensor part = h;
     for (size_t d = 0; d < inside_.size(); ++d)
       part = part.narrow(static_cast<int64_t>(d) + 2, strip.first[d], strip.size[d]);
-    const torch::Tensor places = part.sum(0, /*keepdim=*/false, torch::kDouble);  // (C_out, …)
+    const torch::Tensor places =
+        part.sum(0, /*keepdim=*/false, torch::kDouble).to(torch::kCPU);  // (C_out, …)
     torch::Tensor hit = places;
     for (size_t d = 0; d < inside_.size(); ++d)  // (C_out, places of d, …) to (C_out, …, taps of d)
       hit = torch::tensordot(hit, inside_[d].narrow(0, strip.first[d], strip.size[d]), {1}, {0});

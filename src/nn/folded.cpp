@@ -182,6 +182,7 @@ nn::Reading FoldedConvImplBase<D, Norm, Conv, Derived>::reading(const torch::Ten
   nn::ConvolutionReader::Geometry geometry;
   geometry.groups = o.groups();
   std::vector<nn::Extent> extents;
+  bool pads_zeros = false;
   std::vector<std::pair<int64_t, int64_t>> beforehand(D);  // what the convolution itself cannot do
   for (size_t d = 0; d < D; ++d) {
     const auto [first, last] = around[d];
@@ -196,9 +197,11 @@ nn::Reading FoldedConvImplBase<D, Norm, Conv, Derived>::reading(const torch::Ten
     TORCH_CHECK(reach >= 0, norm->description(), " folded into a Conv", D, "d: expected at least ",
                 dilation * (kernel - 1) + 1 - first - last, " places in direction ", d, ", got ",
                 size);
-    // Other modes than zeros repeat values of Z, and as well of X: no place has taps outside.
-    if (zeros) extents.push_back({size, reach / stride + 1, kernel, stride, first, dilation});
+    extents.push_back({size, reach / stride + 1, kernel, stride, first, dilation});
+    pads_zeros = pads_zeros || (zeros && first + last > 0);
   }
+  // Other modes than zeros repeat values of Z, and as well of X: no place has taps outside.
+  if (!pads_zeros) extents.clear();
   const std::vector<int64_t> pad = reversed(beforehand);
   if (std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p != 0; })) {
     const char* name = mode == "kReflect"     ? "reflect"
