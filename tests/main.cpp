@@ -49,5 +49,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   GTEST_FLAG_SET(filter, filter);
+  GTEST_FLAG_SET(brief, true);  // else the filter, all of it, stands at the head of what is printed
   return RUN_ALL_TESTS();
 }
