@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <matio.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>

@@ -1,5 +1,7 @@
 #include "orthobatch/diagnostics.h"
 
+#include <algorithm>
+
 #include "support.h"
 
 namespace orthobatch {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "experiment/reproduce.h"
 #include "orthobatch/spec.h"
 #include "run/experiment.h"

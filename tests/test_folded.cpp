@@ -1,6 +1,8 @@
 // A layer folded into what reads it against the pair itself: output, running statistics and every
 // gradient.
 
+#include <algorithm>
+
 #include "support.h"
 
 namespace orthobatch {

@@ -1,5 +1,7 @@
 // The passes over the data: our kernels against ATen's operations, in every layout and block size.
 
+#include <algorithm>
+
 #include "kernels/passes.h"
 
 #include "support.h"

@@ -1,6 +1,7 @@
 // The modules as torch users know modules: against BatchNorm, in evaluation, saved, cloned,
 // converted.
 
+#include <algorithm>
 #include <sstream>
 #include <thread>
 

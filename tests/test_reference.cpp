@@ -1,6 +1,7 @@
 // A second implementation of every layer, composed of torch operations with autograd: what one
 // would write by hand. It is right where eigenvalues are well separated.
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 

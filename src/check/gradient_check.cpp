@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -190,8 +191,8 @@ class Check {
       row.exact_error = finite ? distance(project(exact, along), fd.values, least_)
                                : std::numeric_limits<double>::infinity();
       if (printed.defined()) row.paper_error = distance(project(printed, along), fd.values, least_);
-      const double judged = judges_printed_ ? row.paper_error.value_or(row.exact_error)
-                                            : row.exact_error;
+      const double judged =
+          judges_printed_ ? row.paper_error.value_or(row.exact_error) : row.exact_error;
       row.verdict = judge(judged, fd.resolution, options_.tolerance);
     }
     result_.rows.push_back(row);

@@ -1,5 +1,6 @@
 #include "core/matrix.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace orthobatch::core {

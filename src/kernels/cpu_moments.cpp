@@ -4,6 +4,8 @@
 // BLAS's dsyrk would want the samples as doubles, shifted, in memory first; here that is part of
 // packing.
 
+#include <algorithm>
+
 #include "kernels/cpu_passes.h"
 #include "kernels/loops.h"
 #include "kernels/tiles.h"

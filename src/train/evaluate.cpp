@@ -3,6 +3,8 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+
 #include "data/augment.h"
 
 namespace orthobatch {
