@@ -452,6 +452,12 @@ TEST(FoldedModule, SampledStatisticsHaveExactGradients) {
   EXPECT_LT(test::relative_error(norm->last_batch().covariance,
                                  covariance(seen) + 1e-5 * torch::eye(4, torch::kDouble)),
             in_double);
+  testing::internal::CaptureStderr();
+  for (int k = 0; k < 2; ++k) norm(x.narrow(0, 0, 1).narrow(2, 0, 3).narrow(3, 0, 2));
+  const std::string warned = testing::internal::GetCapturedStderr();
+  const std::string words = "sample_stride 2 sees 2 places for 4 channels";
+  EXPECT_NE(warned.find(words), std::string::npos) << warned;
+  EXPECT_EQ(warned.find(words), warned.rfind(words)) << warned;
   norm->options.sample_stride(0);
   EXPECT_NE(test::message_of([&] { norm(x); }).find("sample_stride of 1 or more, got 0"),
             std::string::npos);

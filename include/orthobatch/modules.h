@@ -117,7 +117,7 @@ class BatchOrthoLayer {
   std::shared_ptr<const nn::CachedFold>
       cached_;  // immutable, swapped atomically: copies may share it
   BatchReport last_batch_;
-  bool warned_null_ = false;
+  bool warned_null_ = false, warned_few_ = false;
 };
 
 template <size_t D, typename Derived>

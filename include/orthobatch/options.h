@@ -44,7 +44,9 @@ struct BatchOrthoOptions {
   TORCH_ARG(RunningAverage, running_average) = RunningAverage::covariance;
 
   /// In training, the statistics are those of every `sample_stride`-th place in each direction of
-  /// an (N, C, …) input, and the gradient is exact for that; an (N, C) input is seen whole.
+  /// an (N, C, …) input, and the gradient is exact for that; an (N, C) input is seen whole. With
+  /// fewer places than channels in a group, data that were not seen come out up to 1/√ε large: said
+  /// once.
   /// 1 or more. Default: 1, every place. May be changed at any time; it is checked when it is used.
   TORCH_ARG(int64_t, sample_stride) = 1;
 

@@ -88,7 +88,7 @@ Contestant::Contestant(std::string name_,
     : name(std::move(name_)),
       forward(std::move(forward_)),
       optimizer(std::make_unique<torch::optim::SGD>(
-          parameters, torch::optim::SGDOptions(/*lr=*/0.01).momentum(0.9))) {}
+          parameters, torch::optim::SGDOptions(/*lr=*/1e-3).momentum(0.9))) {}
 
 void Contestant::step(const torch::Tensor& x, const torch::Tensor& y) const {
   const torch::Tensor loss = torch::nn::functional::cross_entropy(forward(x), y);

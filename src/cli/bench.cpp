@@ -134,7 +134,7 @@ bench::Results measure(const BenchArguments& a, bench::Session session,
     session.repeats /= step_rounds_per_repeat;
   }
   if (sections.count("stack")) {
-    results.step.push_back(measure_step(bench::stack, a.quick ? 8 : 64, session));
+    results.step.push_back(measure_step(bench::stack, a.quick ? 32 : 64, session));
     print(status, step_table(results.step.back()));
   }
   return results;

@@ -201,6 +201,13 @@ void BatchOrthoLayer::take_batch(const Fold& fold, bool update_running, bool unf
                  fold.exchanges(),
                  last_batch_.unfolded + (unfolded ? 1 : 0)};
   if (update_running) update_running_average(fold);
+  if (options.sample_stride() > 1 && last_batch_.samples < algebra_->block() && !warned_few_) {
+    warned_few_ = true;
+    TORCH_WARN(description(), ": sample_stride ", options.sample_stride(), " sees ",
+               last_batch_.samples, " places for ", algebra_->block(),
+               " channels; what lies in directions it does not see comes out far too large. Said "
+               "once.");
+  }
   if (last_batch_.null > 0 && !warned_null_) {
     warned_null_ = true;
     TORCH_WARN(description(), ": ", last_batch_.null, " of ", options.channels(),
