@@ -9,7 +9,7 @@
 #     HOT                  optimized in full; elsewhere -O1 serves, as -O3 costs a third of the build's time
 #     SOURCES FILE…)
 
-option(ORTHOBATCH_UNITY "Compile the files of a room together, in a third of the time; off: each alone" ON)
+option(ORTHOBATCH_UNITY "Compile the files of a room together, which is faster; off: each alone" ON)
 
 function(orthobatch_room name)
   cmake_parse_arguments(room "TORCH;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
