@@ -3,11 +3,14 @@
 
 #include <algorithm>
 
-#include "support.h"
+#include "folded_pair.h"
 
 namespace orthobatch {
 namespace {
 
+using test::conv2d;
+using test::randomize;
+using test::unfolded;
 using torch::Tensor;
 
 /// Everything a training step gives.
@@ -55,14 +58,6 @@ void expect_same(const Step& found, const Step& expected, const Step& pair, doub
           found.buffers[k].first);
 }
 
-/// Parameters away from their initial values, which float holds exactly.
-template <typename Module>
-void randomize(Module& module, uint64_t seed) {
-  module->to(torch::kDouble);
-  test::randomize_parameters(module, seed);
-  module->to(torch::kFloat);
-}
-
 template <typename Module>
 Module copy_of(const Module& module, torch::Dtype type) {
   Module copy(std::dynamic_pointer_cast<typename Module::ContainedType>(module->clone()));
@@ -108,8 +103,6 @@ const auto flat = [](auto& norm, auto& reader, const Tensor& x) {
   return reader(norm(x).flatten(1));
 };
 
-constexpr double in_double = 1e-12;
-
 Tensor channels_last(const Tensor& x) { return x.contiguous(torch::MemoryFormat::ChannelsLast); }
 
 class Folded : public testing::TestWithParam<std::string> {};
@@ -122,7 +115,7 @@ TEST_P(Folded, IsThePairInDouble) {
         compare<FoldedConv2d>(
             BatchOrtho2d(12, LayerSpec(GetParam())),
             torch::nn::Conv2d(torch::nn::Conv2dOptions(12, 5, 3).stride(stride).padding(padding)),
-            then, last ? channels_last(x) : x, torch::kDouble, in_double,
+            then, last ? channels_last(x) : x, torch::kDouble, tolerance::folded,
             last ? "channels last" : "contiguous");
 }
 
@@ -130,16 +123,16 @@ TEST_P(Folded, IsThePairInDoubleIntoLinear) {
   const Tensor x = test::correlated({16, 12, 3, 4}, 1);
   for (const bool last : {false, true})
     compare<FoldedLinear>(BatchOrtho2d(12, LayerSpec(GetParam())), torch::nn::Linear(12 * 3 * 4, 5),
-                          flat, last ? channels_last(x) : x, torch::kDouble, in_double,
+                          flat, last ? channels_last(x) : x, torch::kDouble, tolerance::folded,
                           last ? "channels last" : "contiguous");
   compare<FoldedLinear>(
       BatchOrtho2d(12, LayerSpec(GetParam())), torch::nn::Linear(12, 5),
       [](auto& norm, auto& linear, const Tensor& t) {
         return linear(norm(t).mean({2, 3}));
       },
-      x, torch::kDouble, in_double, "average", Pooling::average);
+      x, torch::kDouble, tolerance::folded, "average", Pooling::average);
   compare<FoldedLinear>(BatchOrtho1d(12, LayerSpec(GetParam())), torch::nn::Linear(12, 5), then,
-                        test::correlated({64, 12}, 2), torch::kDouble, in_double, "(N, C)");
+                        test::correlated({64, 12}, 2), torch::kDouble, tolerance::folded, "(N, C)");
 }
 
 TEST_P(Folded, AgreesWithDoubleInFloat) {
@@ -176,14 +169,10 @@ INSTANTIATE_TEST_SUITE_P(Specs, Folded, testing::ValuesIn(test::all_specs()),
 
 // ------------------------------------------------------------------------------------ geometries
 
-torch::nn::Conv2d conv2d(const torch::nn::Conv2dOptions& options) {
-  return torch::nn::Conv2d(options);
-}
-
 void compare_conv(const char* spec, const torch::nn::Conv2dOptions& options, const Tensor& x,
                   const std::string& what) {
-  compare<FoldedConv2d>(BatchOrtho2d(12, spec), conv2d(options), then, x, torch::kDouble, in_double,
-                        what);
+  compare<FoldedConv2d>(BatchOrtho2d(12, spec), conv2d(options), then, x, torch::kDouble,
+                        tolerance::folded, what);
 }
 
 TEST(FoldedGeometry, AnyStrideDilationKernelAndPadding) {
@@ -214,15 +203,6 @@ TEST(FoldedGeometry, NamedPaddingsAndModes) {
                "circular");
 }
 
-/// Batches of a step in training that were not folded.
-int64_t unfolded(const char* spec, const torch::nn::Conv2dOptions& options, const Tensor& x) {
-  BatchOrtho2d norm(x.size(1), spec);
-  FoldedConv2d folded(norm, conv2d(options));
-  folded->to(x.scalar_type());
-  folded(x);
-  return norm->last_batch().unfolded;
-}
-
 TEST(FoldedGeometry, GroupsOfChannelsThatAreReadApart) {
   const Tensor x = test::correlated({8, 12, 6, 5}, 1);
   const auto options = [](int64_t groups) {
@@ -241,13 +221,15 @@ TEST(FoldedGeometry, GroupsOfChannelsThatAreReadApart) {
 TEST(FoldedGeometry, OneAndThreeDirections) {
   compare<FoldedConv1d>(BatchOrtho1d(6, "ZCA(1e-5)"),
                         torch::nn::Conv1d(torch::nn::Conv1dOptions(6, 4, 3).padding(2).stride(2)),
-                        then, test::correlated({12, 6, 11}, 1), torch::kDouble, in_double, "1d");
+                        then, test::correlated({12, 6, 11}, 1), torch::kDouble, tolerance::folded,
+                        "1d");
   compare<FoldedConv3d>(BatchOrtho3d(6, "ZCA(1e-5)"),
                         torch::nn::Conv3d(torch::nn::Conv3dOptions(6, 4, 3).padding({1, 0, 2})),
-                        then, test::correlated({4, 6, 4, 5, 3}, 1), torch::kDouble, in_double,
-                        "3d");
+                        then, test::correlated({4, 6, 4, 5, 3}, 1), torch::kDouble,
+                        tolerance::folded, "3d");
   compare<FoldedLinear>(BatchOrtho1d(6, "ZCA(1e-5)"), torch::nn::Linear(6 * 4, 3), flat,
-                        test::correlated({12, 6, 4}, 1), torch::kDouble, in_double, "(N, C, L)");
+                        test::correlated({12, 6, 4}, 1), torch::kDouble, tolerance::folded,
+                        "(N, C, L)");
 }
 
 TEST(FoldedGeometry, OptionsOfTheLayer) {
@@ -257,235 +239,9 @@ TEST(FoldedGeometry, OptionsOfTheLayer) {
         BatchOrthoOptions(12).running_average(RunningAverage::transform),
         BatchOrthoOptions(12).sample_stride(2), BatchOrthoOptions(12).sample_stride(3)})
     for (const int64_t padding : {0, 1})
-      compare<FoldedConv2d>(BatchOrtho2d(options),
-                            conv2d(torch::nn::Conv2dOptions(12, 5, 3).padding(padding)), then, x,
-                            torch::kDouble, in_double, "padding " + std::to_string(padding));
-}
-
-// --------------------------------------------------------------------------------------- modules
-
-TEST(FoldedModule, CountsWhatItCannotFold) {
-  const auto options = torch::nn::Conv2dOptions(12, 5, 3);
-  const Tensor x = test::correlated({32, 12, 9, 9}, 1, torch::kFloat);
-  EXPECT_EQ(unfolded("ZCA(1e-5)", options, x), 0);
-  EXPECT_EQ(unfolded("ZCA(1e-5)", options, x + 1e4), 1);
-  Tensor twice = x.clone();
-  twice.select(1, 11).copy_(x.select(1, 0));
-  EXPECT_EQ(unfolded("ZCA(1e-5)", options, twice), 1);
-
-  BatchOrtho2d norm(12, "ZCA(1e-5)");
-  FoldedConv2d folded(norm, conv2d(options));
-  for (int k = 0; k < 3; ++k) folded(twice);
-  folded(x);
-  const auto summary = summarize(*folded);
-  ASSERT_EQ(summary.size(), 1u);
-  EXPECT_EQ(summary[0].name, "norm");
-  EXPECT_EQ(summary[0].unfolded, 3);
-}
-
-TEST(FoldedModule, StateIsThatOfThePair) {
-  FoldedConv2d folded(BatchOrtho2d(6, "ZCA(1e-5)->W"), conv2d({6, 4, 3}));
-  std::vector<std::string> names;
-  for (const auto& p : folded->named_parameters()) names.push_back(p.key());
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"norm.bias", "norm.skew", "conv.weight", "conv.bias"}));
-  FoldedLinear head(BatchOrtho2d(6, "BN"), torch::nn::Linear(6 * 4, 3));
-  names.clear();
-  for (const auto& b : head->named_buffers()) names.push_back(b.key());
-  EXPECT_EQ(names, (std::vector<std::string>{"norm.running_mean", "norm.running_var",
-                                             "norm.num_batches_tracked"}));
-}
-
-TEST(FoldedModule, ClonesAndSavesAsTorchsModules) {
-  const Tensor x = test::correlated({8, 6, 5, 4}, 1, torch::kFloat);
-  const auto check = [&](auto folded, auto other) {
-    folded(x);  // running statistics away from their start
-    auto copy = folded->clone();
-    std::stringstream file;
-    torch::save(folded, file);
-    torch::load(other, file);
-    folded->eval();
-    other->eval();
-    copy->eval();
-    const Tensor y = folded(x);
-    using Impl = typename decltype(folded)::ContainedType;
-    EXPECT_TRUE(std::dynamic_pointer_cast<Impl>(copy)->forward(x).equal(y));
-    EXPECT_TRUE(other(x).equal(y));
-    torch::NoGradGuard no_grad;  // the copy is its own
-    copy->named_parameters()["norm.bias"].add_(1);
-    EXPECT_TRUE(folded(x).allclose(y, 1e-6, 1e-6));
-    EXPECT_FALSE(std::dynamic_pointer_cast<Impl>(copy)->forward(x).allclose(y, 1e-2, 1e-2));
-  };
-  check(FoldedConv2d(BatchOrtho2d(6, "ZCA(1e-5)"), conv2d({6, 4, 3})),
-        FoldedConv2d(BatchOrtho2d(6, "ZCA(1e-5)"), conv2d({6, 4, 3})));
-  check(FoldedLinear(BatchOrtho2d(6, "LDL(1e-5)"), torch::nn::Linear(6 * 20, 3)),
-        FoldedLinear(BatchOrtho2d(6, "LDL(1e-5)"), torch::nn::Linear(6 * 20, 3)));
-}
-
-TEST(FoldedModule, EvaluationFollowsEveryChange) {
-  const Tensor x = test::correlated({8, 6, 5, 4}, 1);
-  BatchOrtho2d norm(6, "ZCA(1e-5)");
-  torch::nn::Conv2d conv = conv2d(torch::nn::Conv2dOptions(6, 4, 3).padding(1));
-  FoldedConv2d folded(norm, conv);
-  folded->to(torch::kDouble);
-  folded(x);
-  folded->eval();
-  torch::NoGradGuard no_grad;
-  const auto same = [&] { return test::relative_error(folded(x), conv(norm(x))) < in_double; };
-  EXPECT_TRUE(same());
-  conv->weight.data_ptr<double>()[7] += 1;  // behind torch's back
-  EXPECT_TRUE(same());
-  conv->bias.data_ptr<double>()[1] += 1;
-  EXPECT_TRUE(same());
-  norm->weight.data_ptr<double>()[2] += 1;
-  EXPECT_TRUE(same());
-  norm->running_cov.mul_(2);
-  EXPECT_TRUE(same());
-  conv->weight.set_data(conv->weight * 2);
-  EXPECT_TRUE(same());
-  EXPECT_TRUE(test::relative_error(folded(x.narrow(2, 0, 3)), conv(norm(x.narrow(2, 0, 3)))) <
-              in_double);
-}
-
-TEST(FoldedModule, GradientsOfPartsAlone) {
-  const Tensor data = test::correlated({8, 6, 5, 4}, 1);
-  BatchOrtho2d norm(6, "ZCA(1e-5)");
-  torch::nn::Conv2d conv = conv2d({6, 4, 3});
-  FoldedConv2d folded(norm, conv);
-  folded->to(torch::kDouble);
-  const auto gradient = [&](bool fold, const Tensor& of) {
-    Tensor x = data.clone().requires_grad_();
-    const Tensor y = fold ? folded(x) : conv(norm(x));
-    return torch::autograd::grad({y.pow(3).sum()}, {of.defined() ? of : x})[0];
-  };
-  for (const Tensor& of : {Tensor(), norm->weight, norm->bias, conv->weight, conv->bias})
-    EXPECT_LT(test::relative_error(gradient(true, of), gradient(false, of)), in_double);
-  for (const bool training : {true, false}) {
-    folded->train(training);
-    for (torch::Tensor& p : folded->parameters()) p.set_requires_grad(false);
-    EXPECT_LT(test::relative_error(gradient(true, {}), gradient(false, {})), in_double);
-    EXPECT_FALSE(folded(data).requires_grad());
-    for (torch::Tensor& p : folded->parameters()) p.set_requires_grad(true);
-    EXPECT_TRUE(folded(data).requires_grad());
-  }
-}
-
-TEST(FoldedModule, FrozenInEvaluationItStillHasAGradientOfItsInput) {
-  BatchOrtho2d norm(6, "ZCA(1e-5)");
-  torch::nn::Linear linear(6 * 20, 3);
-  FoldedLinear folded(norm, linear);
-  folded->to(torch::kDouble);
-  folded(test::correlated({8, 6, 5, 4}, 1));
-  folded->eval();
-  for (torch::Tensor& p : folded->parameters()) p.set_requires_grad(false);
-  const auto gradient = [&](bool fold) {
-    Tensor x = test::correlated({8, 6, 5, 4}, 2).requires_grad_();
-    const Tensor y = fold ? folded(x) : linear(norm(x).flatten(1));
-    return torch::autograd::grad({y.pow(3).sum()}, {x})[0];
-  };
-  EXPECT_LT(test::relative_error(gradient(true), gradient(false)), in_double);
-}
-
-TEST(FoldedModule, RefusesWhatThePairRefuses) {
-  BatchOrtho2d norm(6, "ZCA(1e-5)");
-  FoldedConv2d folded(norm, conv2d({6, 4, 3}));
-  const auto says = [&](const Tensor& x, const char* words) {
-    EXPECT_NE(test::message_of([&] { folded(x); }).find(words), std::string::npos)
-        << test::message_of([&] { folded(x); });
-  };
-  says(torch::randn({2, 6, 5}), "expected 4D input");
-  says(torch::randn({2, 5, 5, 5}), "expected 6 channels");
-  says(torch::randn({1, 6, 1, 1}), "Expected more than 1 value per channel");
-  says(torch::full({2, 6, 5, 5}, NAN), "expected finite input");
-  says(torch::randn({2, 6, 5, 2}), "expected at least 3 places in direction 1, got 2");
-  EXPECT_EQ(norm->num_batches_tracked.item<int64_t>(), 0);
-  EXPECT_NE(test::message_of([] {
-              FoldedConv2d(BatchOrtho2d(6, "BN"), conv2d({5, 4, 3}));
-            }).find("reads the 6 channels"),
-            std::string::npos);
-  EXPECT_NE(test::message_of([] {
-              FoldedLinear(BatchOrtho2d(6, "BN"), torch::nn::Linear(7, 4));
-            }).find("maps of the 6 channels"),
-            std::string::npos);
-  FoldedLinear head(BatchOrtho2d(6, "BN"), torch::nn::Linear(12, 4));
-  EXPECT_NE(test::message_of([&] {
-              head(torch::randn({2, 6, 5, 5}));
-            }).find("12 values a sample"),
-            std::string::npos);
-  EXPECT_EQ(folded(torch::empty({0, 6, 5, 5})).sizes(), (std::vector<int64_t>{0, 4, 3, 3}));
-
-  Tensor x = torch::randn({4, 6, 5, 5}).requires_grad_();
-  const Tensor first =
-      torch::autograd::grad({folded(x).pow(2).sum()}, {x}, {}, true, /*create_graph=*/true)[0];
-  EXPECT_NE(test::message_of([&] { first.sum().backward(); }).find("differentiated once"),
-            std::string::npos);
-}
-
-TEST(FoldedModule, SampledStatisticsHaveExactGradients) {
-  for (const char* spec : {"ZCA(1e-5)", "BN", "LDL(1e-5)->W->Gamma"}) {
-    BatchOrtho2d norm(BatchOrthoOptions(4, spec).sample_stride(2));
-    randomize(norm, 5);
-    norm->to(torch::kDouble);
-    const Tensor data = test::correlated({6, 4, 5, 4}, 1), G = test::correlated({6, 4, 5, 4}, 2);
-    Tensor x = data.clone().requires_grad_();
-    (norm(x) * G).sum().backward();
-    torch::NoGradGuard no_grad;
-    const double h = 1e-6;
-    for (const int64_t at : {0, 1, 5, 22, 47, 100, 333}) {
-      const auto value = [&](double by) {
-        Tensor moved = data.clone();
-        moved.view(-1)[at] += by;
-        return (norm(moved) * G).sum().item<double>();
-      };
-      EXPECT_NEAR((value(h) - value(-h)) / (2 * h), x.grad().view(-1)[at].item<double>(),
-                  tolerance::gradient * x.grad().abs().max().item<double>())
-          << spec << " " << at;
-    }
-  }
-  BatchOrtho2d norm(BatchOrthoOptions(4, "ZCA(1e-5)").sample_stride(2));
-  norm->to(torch::kDouble);
-  const Tensor x = test::correlated({6, 4, 5, 4}, 1);
-  norm(x);
-  EXPECT_EQ(norm->last_batch().samples, 6 * 3 * 2);
-  using torch::indexing::Slice;
-  const Tensor seen = x.index({Slice(), Slice(), Slice(0, 5, 2), Slice(0, 4, 2)});
-  EXPECT_LT(test::relative_error(norm->last_batch().covariance,
-                                 covariance(seen) + 1e-5 * torch::eye(4, torch::kDouble)),
-            in_double);
-  testing::internal::CaptureStderr();
-  for (int k = 0; k < 2; ++k) norm(x.narrow(0, 0, 1).narrow(2, 0, 3).narrow(3, 0, 2));
-  const std::string warned = testing::internal::GetCapturedStderr();
-  const std::string words = "sample_stride 2 sees 2 places for 4 channels";
-  EXPECT_NE(warned.find(words), std::string::npos) << warned;
-  EXPECT_EQ(warned.find(words), warned.rfind(words)) << warned;
-  norm->options.sample_stride(0);
-  EXPECT_NE(test::message_of([&] { norm(x); }).find("sample_stride of 1 or more, got 0"),
-            std::string::npos);
-}
-
-TEST(FoldTraining, JoinsThePairsOfASequential) {
-  using namespace torch::nn;
-  Sequential net(Conv2d(3, 8, 3), ReLU(), BatchOrtho2d(8, "ZCA(1e-5)"), Conv2d(8, 6, 3), ReLU(),
-                 BatchOrtho2d(6, "BN"), ReLU(), BatchOrtho2d(6, "LDL(1e-5)"), AdaptiveAvgPool2d(1),
-                 Flatten(), Linear(6, 5), BatchOrtho1d(5, "ZCA(1e-5)"), Linear(5, 4));
-  net->to(torch::kDouble);
-  Sequential folded = fold_training(net);
-  std::vector<std::string> names;
-  for (const auto& child : folded->named_children()) names.push_back(child.key());
-  EXPECT_EQ(names, (std::vector<std::string>{"0", "1", "2", "4", "5", "6", "7", "11"}));
-  EXPECT_TRUE(folded->children()[2]->as<FoldedConv2d>());
-  EXPECT_TRUE(folded->children()[6]->as<FoldedLinear>());
-  EXPECT_TRUE(folded->children()[7]->as<FoldedLinear>());
-  EXPECT_EQ(folded->parameters().size(), net->parameters().size());
-  const Tensor x = test::correlated({16, 3, 9, 9}, 1);
-  EXPECT_LT(test::relative_error(folded->forward(x), net->forward(x)), in_double);
-
-  Sequential flat_net(BatchOrtho2d(3, "ZCA(1e-5)"), Flatten(), Linear(27, 4));
-  flat_net->to(torch::kDouble);
-  const Tensor small = test::correlated({16, 3, 3, 3}, 1);
-  EXPECT_EQ(fold_training(flat_net)->size(), 1u);
-  EXPECT_LT(test::relative_error(fold_training(flat_net)->forward(small), flat_net->forward(small)),
-            in_double);
+      compare<FoldedConv2d>(
+          BatchOrtho2d(options), conv2d(torch::nn::Conv2dOptions(12, 5, 3).padding(padding)), then,
+          x, torch::kDouble, tolerance::folded, "padding " + std::to_string(padding));
 }
 
 }  // namespace
