@@ -26,6 +26,7 @@ struct Fold;
 }  // namespace core
 namespace nn {
 struct CachedFold;
+struct Callee;
 struct LayerCall;
 class LayerRun;
 }  // namespace nn
@@ -70,7 +71,7 @@ class BatchOrthoLayer {
   void reset_running_stats();
 
  protected:
-  BatchOrthoLayer(const BatchOrthoOptions& options, const char* type);
+  BatchOrthoLayer(const BatchOrthoOptions& options, int64_t dims);
   BatchOrthoLayer(const BatchOrthoLayer&) = default;
   BatchOrthoLayer(BatchOrthoLayer&&) = default;
   BatchOrthoLayer& operator=(const BatchOrthoLayer&) = default;
@@ -95,8 +96,8 @@ class BatchOrthoLayer {
  private:
   friend class nn::LayerRun;
 
-  /// Throws where the input has another number of dimensions than the layer's.
-  virtual void check_rank(const torch::Tensor& input) const = 0;
+  const char* type() const;
+  nn::Callee callee() const;
   /// The map of a call, from the statistics of the dense input or from the running ones.
   nn::LayerCall call_on_batch(const torch::Tensor& x) const;
   nn::LayerCall call_on_average();
@@ -107,12 +108,8 @@ class BatchOrthoLayer {
   void update_running_average(const core::Fold& fold);
   /// Parameters and buffers may be set from outside: their shapes and types are those of the layer.
   void check_state() const;
-  void check_input(const torch::Tensor& input, bool batch_statistics) const;
-  void check_momentum(const std::string& name) const;
-  [[noreturn]] void refuse_values(const torch::Tensor& input) const;
-  bool is_per_channel() const;
 
-  const char* type_;
+  int64_t dims_;
   std::shared_ptr<const core::LayerAlgebra> algebra_;
   std::shared_ptr<const nn::CachedFold>
       cached_;  // immutable, swapped atomically: copies may share it
@@ -141,9 +138,6 @@ class BatchOrthoImplBase : public torch::nn::Cloneable<Derived>, public BatchOrt
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Dtype dtype, bool non_blocking = false) override;
   void to(torch::Device device, bool non_blocking = false) override;
-
- private:
-  void check_rank(const torch::Tensor& input) const override;
 };
 
 /// Over (N, C) or (N, C, L).

@@ -74,10 +74,8 @@ torch::Tensor FoldedLayer::run(BatchOrthoLayer& norm, bool training, const torch
       cached = std::make_shared<const CachedWeights>(std::move(now));
       std::atomic_store(&cached_, cached);
     }
-    y = reading.reader->forward(reading.instead.defined() ? reading.instead : run.x(),
-                                cached->folded.weight, cached->folded.bias);
-    if (const nn::Border* border = reading.reader->border())
-      border->correct(y, cached->folded.shares);
+    y = nn::folded_output(reading.instead.defined() ? reading.instead : run.x(), cached->folded,
+                          *reading.reader);
   }
   run.finish();
   return y;
@@ -124,16 +122,6 @@ std::vector<std::pair<int64_t, int64_t>> paddings(const Options& options) {
   return out;
 }
 
-/// `pad` of torch's functions takes the last direction first.
-std::vector<int64_t> reversed(const std::vector<std::pair<int64_t, int64_t>>& paddings) {
-  std::vector<int64_t> out;
-  for (auto p = paddings.rbegin(); p != paddings.rend(); ++p) {
-    out.push_back(p->first);
-    out.push_back(p->second);
-  }
-  return out;
-}
-
 }  // namespace
 
 template <size_t D, typename Norm, typename Conv, typename Derived>
@@ -173,44 +161,24 @@ torch::Tensor FoldedConvImplBase<D, Norm, Conv, Derived>::read(const torch::Tens
 template <size_t D, typename Norm, typename Conv, typename Derived>
 nn::Reading FoldedConvImplBase<D, Norm, Conv, Derived>::reading(const torch::Tensor& x) const {
   const auto& o = conv->options;
-  TORCH_CHECK(static_cast<size_t>(x.dim()) == D + 2, norm->description(), " folded into a Conv", D,
-              "d: expected ", D + 2, "D input (got ", x.dim(), "D input)");
   const std::string mode = torch::enumtype::get_enum_name(o.padding_mode());
-  const bool zeros = mode == "kZeros";
-  const auto around = paddings<D>(o);
-  nn::Reading out{nullptr, {}, conv->weight, conv->bias};
-  nn::ConvolutionReader::Geometry geometry;
-  geometry.groups = o.groups();
-  std::vector<nn::Extent> extents;
-  bool pads_zeros = false;
-  std::vector<std::pair<int64_t, int64_t>> beforehand(D);  // what the convolution itself cannot do
-  for (size_t d = 0; d < D; ++d) {
-    const auto [first, last] = around[d];
-    const int64_t size = x.size(static_cast<int64_t>(d) + 2), kernel = (*o.kernel_size())[d],
-                  stride = (*o.stride())[d], dilation = (*o.dilation())[d];
-    const int64_t own = zeros ? first : 0;
-    beforehand[d] = {zeros ? 0 : first, zeros ? last - first : last};
-    geometry.stride.push_back(stride);
-    geometry.dilation.push_back(dilation);
-    geometry.padding.push_back(own);
-    const int64_t reach = size + first + last - dilation * (kernel - 1) - 1;
-    TORCH_CHECK(reach >= 0, norm->description(), " folded into a Conv", D, "d: expected at least ",
-                dilation * (kernel - 1) + 1 - first - last, " places in direction ", d, ", got ",
-                size);
-    extents.push_back({size, reach / stride + 1, kernel, stride, first, dilation});
-    pads_zeros = pads_zeros || (zeros && first + last > 0);
-  }
-  // Other modes than zeros repeat values of Z, and as well of X: no place has taps outside.
-  if (!pads_zeros) extents.clear();
-  const std::vector<int64_t> pad = reversed(beforehand);
-  if (std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p != 0; })) {
+  const auto values = [](const torch::ExpandingArray<D>& a) {
+    return std::vector<int64_t>(a->begin(), a->end());
+  };
+  const nn::Convolution convolution{
+      values(o.kernel_size()), values(o.stride()), values(o.dilation()),
+      paddings<D>(o),          o.groups(),         mode == "kZeros"};
+  nn::Reading out{nn::convolution_reader(convolution, x.sizes(), norm->description()),
+                  {},
+                  conv->weight,
+                  conv->bias};
+  if (const std::vector<int64_t> pad = convolution.beforehand(); !pad.empty()) {
     const char* name = mode == "kReflect"     ? "reflect"
                        : mode == "kReplicate" ? "replicate"
                        : mode == "kCircular"  ? "circular"
                                               : "constant";
     out.instead = torch::pad(x, pad, name);
   }
-  out.reader = std::make_shared<nn::ConvolutionReader>(std::move(geometry), nn::Border(extents));
   return out;
 }
 

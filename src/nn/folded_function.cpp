@@ -55,6 +55,27 @@ torch::Tensor weight_gradient(const torch::Tensor& folded, const torch::Tensor& 
   return out.addcmul_(by_tap.to(out.options()).unsqueeze(1), q);
 }
 
+/// s: the sum of h over samples and the places where each tap is inside, (C_out, taps…).
+torch::Tensor sums_by_tap(const FoldedCall& call, const torch::Tensor& h, const torch::Tensor& sum,
+                          const torch::Tensor& weight) {
+  std::vector<int64_t> sizes = weight.sizes().vec(), ones(sizes.size() - 1, 1);
+  sizes.erase(sizes.begin() + 1);
+  ones[0] = sizes[0];
+  const torch::Tensor all = sum.view(ones).expand(sizes);
+  const Border* border = call.reader->border();
+  return border ? all - border->missed(h) : all;
+}
+
+/// What the reader gives, where it reads x itself, and what the statistics add.
+torch::Tensor x_gradient(const FoldedCall& call, const torch::Tensor& x,
+                         const torch::Tensor& direct, bool reads_x, const core::GradientMap& map) {
+  torch::Tensor dx = reads_x ? kernels::same_layout(direct, x) : torch::zeros_like(x);
+  if (!map.Q.empty()) add_statistics_gradient(dx, x, map, call.layer.sample_stride);
+  return dx;
+}
+
+bool reads_itself(const torch::Tensor& read) { return !read.defined() || read.numel() == 0; }
+
 class FoldedFunction : public torch::autograd::Function<FoldedFunction> {
  public:
   static torch::Tensor forward(AutogradContext* ctx, const torch::Tensor& x,
@@ -63,9 +84,7 @@ class FoldedFunction : public torch::autograd::Function<FoldedFunction> {
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                FoldedCall call) {
     const FoldedWeights folded = folded_weights(call, weight, bias);
-    const bool reads_x = read.numel() == 0;
-    torch::Tensor y = call.reader->forward(reads_x ? x : read, folded.weight, folded.bias);
-    if (const Border* border = call.reader->border()) border->correct(y, folded.shares);
+    torch::Tensor y = folded_output(reads_itself(read) ? x : read, folded, *call.reader);
     ctx->save_for_backward({x, read, gamma, b, skew, weight, bias, folded.weight});
     keep(ctx, std::move(call));
     return y;
@@ -73,76 +92,16 @@ class FoldedFunction : public torch::autograd::Function<FoldedFunction> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grad_outputs) {
     const FoldedCall& call = kept<FoldedCall>(ctx);
-    const core::LayerAlgebra& algebra = *call.layer.algebra;
-    const core::Fold& fold = *call.layer.fold;
-    const variable_list saved = ctx->get_saved_variables();
-    const torch::Tensor x = saved[0].detach(), read = saved[1].detach(), weight = saved[5].detach(),
-                        folded_weight = saved[7];
-    const torch::Tensor h = grad_outputs[0].detach();
-    const auto wants = [&](size_t input) { return ctx->needs_input_grad(input); };
-    const bool reads_x = read.numel() == 0;
-    const core::LayerAlgebra::Wanted wanted = {wants(2) || wants(3) || wants(4), wants(0)};
-    const bool needs_sums = algebra.needs_sums(fold, wanted), needs_weight = needs_sums || wants(5);
-
-    Reader::Gradients direct = call.reader->backward(h, reads_x ? x : read, folded_weight,
-                                                     {wants(reads_x ? 0 : 1), needs_weight});
-    // By a pass of ours, in double: oneDNN's sum in float, multiplied by a mean, would be most of
-    // the error of ∇γ and ∇w.
-    torch::Tensor sum;
-    if (needs_weight || wants(6))
-      sum = kernels::to_tensor(kernels::passes_for(h).channel_sums(kernels::dense_layout(h)));
-    variable_list grads(8);  // x, read, γ, b, S, weight, bias, and the call, which has none
-    core::GradientSums sums;
-    if (needs_weight) {
-      const int64_t groups = call.reader->groups();
-      const torch::Tensor samples = as_samples(weight, groups),
-                          folded = kernels::same_layout(as_samples(direct.weight, groups), samples);
-      const torch::Tensor by_tap = sums_by_tap(call, h, sum, weight);
-      if (wants(5)) grads[5] = weight_gradient(folded, by_tap, call.map, groups);
-      if (needs_sums) {
-        sums.B = kernels::passes_for(x)
-                     .products(samples, folded, Vector(x.size(1)), algebra.product_block(),
-                               core::Sums::in_type)
-                     .B;
-        sums.sum =
-            kernels::passes_for(x).weighted_sums(samples, to_samples(by_tap, groups), groups);
-      }
-    }
-    const core::LayerGradients layer =
-        algebra.pullback(fold, call.map, call.layer.parameters, std::move(sums), wanted);
-    if (wants(0)) grads[0] = x_gradient(call, x, direct.input, reads_x, layer.input);
-    if (wants(1)) grads[1] = direct.input;
-    if (wants(2)) grads[2] = like(layer.gamma, saved[2]);
-    if (wants(3)) grads[3] = like(layer.bias, saved[3]);
-    if (wants(4)) grads[4] = like(layer.skew, saved[4]);
-    if (wants(6)) grads[6] = sum.to(saved[6].options().requires_grad(false));
-    if (torch::GradMode::is_enabled()) {
-      variable_list depends(saved.begin(), saved.begin() + 7);
-      depends.push_back(grad_outputs[0]);
-      return refuse_second_derivative(std::move(grads), depends, call.layer.description);
-    }
-    return grads;
-  }
-
- private:
-  /// s: the sum of h over samples and the places where each tap is inside, (C_out, taps…).
-  static torch::Tensor sums_by_tap(const FoldedCall& call, const torch::Tensor& h,
-                                   const torch::Tensor& sum, const torch::Tensor& weight) {
-    std::vector<int64_t> sizes = weight.sizes().vec(), ones(sizes.size() - 1, 1);
-    sizes.erase(sizes.begin() + 1);
-    ones[0] = sizes[0];
-    const torch::Tensor all = sum.view(ones).expand(sizes);
-    const Border* border = call.reader->border();
-    return border ? all - border->missed(h) : all;
-  }
-
-  /// What the reader gives, where it reads x itself, and what the statistics add.
-  static torch::Tensor x_gradient(const FoldedCall& call, const torch::Tensor& x,
-                                  const torch::Tensor& direct, bool reads_x,
-                                  const core::GradientMap& map) {
-    torch::Tensor dx = reads_x ? kernels::same_layout(direct, x) : torch::zeros_like(x);
-    if (!map.Q.empty()) add_statistics_gradient(dx, x, map, call.layer.sample_stride);
-    return dx;
+    const variable_list t = ctx->get_saved_variables();
+    std::array<bool, 7> wanted;
+    for (size_t k = 0; k < wanted.size(); ++k) wanted[k] = ctx->needs_input_grad(k);
+    FoldedTensors d = folded_gradients(grad_outputs[0], {t[0], t[1], t[2], t[3], t[4], t[5], t[6]},
+                                       t[7], call, wanted);
+    variable_list grads = {d.x, d.read, d.gamma, d.b, d.skew, d.weight, d.bias, {}};
+    if (!torch::GradMode::is_enabled()) return grads;
+    variable_list depends(t.begin(), t.begin() + 7);
+    depends.push_back(grad_outputs[0]);
+    return refuse_second_derivative(std::move(grads), depends, call.layer.description);
   }
 };
 
@@ -172,6 +131,61 @@ FoldedWeights folded_weights(const FoldedCall& call, const torch::Tensor& weight
   torch::Tensor total = out.shares.reshape({out.shares.size(0), -1}).sum(1);
   if (bias.defined() && bias.numel() > 0) total = total + bias.detach().to(torch::kDouble);
   out.bias = total.to(weight.options().requires_grad(false));
+  return out;
+}
+
+torch::Tensor folded_output(const torch::Tensor& read, const FoldedWeights& weights,
+                            const Reader& reader) {
+  torch::Tensor y = reader.forward(read, weights.weight, weights.bias);
+  if (const Border* border = reader.border()) border->correct(y, weights.shares);
+  return y;
+}
+
+FoldedTensors folded_gradients(const torch::Tensor& dy, const FoldedTensors& at,
+                               const torch::Tensor& folded_weight, const FoldedCall& call,
+                               std::array<bool, 7> wanted) {
+  const auto [wants_x, wants_read, wants_gamma, wants_b, wants_skew, wants_weight, wants_bias] =
+      wanted;
+  const core::LayerAlgebra& algebra = *call.layer.algebra;
+  const core::Fold& fold = *call.layer.fold;
+  const bool reads_x = reads_itself(at.read);
+  const torch::Tensor x = at.x.detach(), read = reads_x ? x : at.read.detach(),
+                      weight = at.weight.detach(), h = dy.detach();
+  const core::LayerAlgebra::Wanted parts = {wants_gamma || wants_b || wants_skew, wants_x};
+  const bool needs_sums = algebra.needs_sums(fold, parts),
+             needs_weight = needs_sums || wants_weight;
+
+  const Reader::Gradients direct =
+      call.reader->backward(h, read, folded_weight, {reads_x ? wants_x : wants_read, needs_weight});
+  // By a pass of ours, in double: oneDNN's sum in float, multiplied by a mean, would be most of
+  // the error of ∇γ and ∇w.
+  torch::Tensor sum;
+  if (needs_weight || wants_bias)
+    sum = kernels::to_tensor(kernels::passes_for(h).channel_sums(kernels::dense_layout(h)));
+  FoldedTensors out;
+  core::GradientSums sums;
+  if (needs_weight) {
+    const int64_t groups = call.reader->groups();
+    const torch::Tensor samples = as_samples(weight, groups),
+                        folded = kernels::same_layout(as_samples(direct.weight, groups), samples);
+    const torch::Tensor by_tap = sums_by_tap(call, h, sum, weight);
+    if (wants_weight) out.weight = weight_gradient(folded, by_tap, call.map, groups);
+    if (needs_sums) {
+      sums.B = kernels::passes_for(x)
+                   .products(samples, folded, Vector(x.size(1)), algebra.product_block(),
+                             core::Sums::in_type)
+                   .B;
+      sums.sum = kernels::passes_for(x).weighted_sums(samples, to_samples(by_tap, groups), groups);
+    }
+  }
+  const core::LayerGradients layer =
+      algebra.pullback(fold, call.map, call.layer.parameters, std::move(sums), parts);
+  if (wants_x) out.x = x_gradient(call, x, direct.input, reads_x, layer.input);
+  if (wants_read) out.read = direct.input;
+  if (wants_gamma) out.gamma = like(layer.gamma, at.gamma);
+  if (wants_b) out.b = like(layer.bias, at.b);
+  if (wants_skew) out.skew = like(layer.skew, at.skew);
+  if (wants_bias) out.bias = sum.to(at.bias.options().requires_grad(false));
   return out;
 }
 

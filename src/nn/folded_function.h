@@ -38,6 +38,21 @@ struct FoldedWeights {
 FoldedWeights folded_weights(const FoldedCall& call, const torch::Tensor& weight,
                              const torch::Tensor& bias);
 
+/// The tensors that y depends on, or the gradients to them; undefined where absent.
+struct FoldedTensors {
+  torch::Tensor x, read, gamma, b, skew, weight, bias;
+};
+
+/// The reader's output.
+torch::Tensor folded_output(const torch::Tensor& read, const FoldedWeights& weights,
+                            const Reader& reader);
+
+/// The gradients that are wanted (in the order of FoldedTensors) from that of y. `folded_weight` is
+/// that of folded_weights.
+FoldedTensors folded_gradients(const torch::Tensor& dy, const FoldedTensors& at,
+                               const torch::Tensor& folded_weight, const FoldedCall& call,
+                               std::array<bool, 7> wanted);
+
 /// y with gradients to all that is named. The statistics are those of x (dense); `read`, where
 /// defined, is what the reader gets in its place: an affine image of x that commutes with the
 /// layer, as its average over places.

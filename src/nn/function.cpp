@@ -33,34 +33,38 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grad_outputs) {
     const LayerCall& call = kept<LayerCall>(ctx);
-    const variable_list tensors = ctx->get_saved_variables();
-    const torch::Tensor &x = tensors[0], &weight = tensors[1], &bias = tensors[2],
-                        &skew = tensors[3];
-    const torch::Tensor g = kernels::same_layout(grad_outputs[0].detach(), x);
-    const core::LayerAlgebra::Wanted wanted = {
-        ctx->needs_input_grad(1) || ctx->needs_input_grad(2) || ctx->needs_input_grad(3),
-        ctx->needs_input_grad(0)};
-
-    const kernels::Passes& passes = kernels::passes_for(x);
-    const core::AffineMap& map = call.fold->map;
-    core::GradientSums sums;
-    if (call.algebra->needs_sums(*call.fold, wanted))
-      sums = passes.products(g, x.detach(), map.center, call.algebra->product_block(), map.sums);
-    const core::LayerGradients gradients =
-        call.algebra->pullback(*call.fold, call.parameters, std::move(sums), wanted);
-    variable_list grads(5);  // x, weight, bias, skew, and the call, which has none
-    if (ctx->needs_input_grad(0)) grads[0] = input_gradient(g, x.detach(), call, gradients.input);
-    if (ctx->needs_input_grad(1)) grads[1] = like(gradients.gamma, weight);
-    if (ctx->needs_input_grad(2)) grads[2] = like(gradients.bias, bias);
-    if (ctx->needs_input_grad(3)) grads[3] = like(gradients.skew, skew);
-    if (torch::GradMode::is_enabled())
-      return refuse_second_derivative(std::move(grads), {grad_outputs[0], x, weight, bias, skew},
-                                      call.description);
-    return grads;
+    const variable_list saved = ctx->get_saved_variables();
+    const auto wants = [&](size_t input) { return ctx->needs_input_grad(input); };
+    LayerTensors d = layer_gradients(grad_outputs[0], {saved[0], saved[1], saved[2], saved[3]},
+                                     call, {wants(0), wants(1), wants(2), wants(3)});
+    variable_list grads = {d.x, d.weight, d.bias, d.skew, {}};  // the call has none
+    if (!torch::GradMode::is_enabled()) return grads;
+    variable_list depends = saved;
+    depends.push_back(grad_outputs[0]);
+    return refuse_second_derivative(std::move(grads), depends, call.description);
   }
 };
 
 }  // namespace
+
+LayerTensors layer_gradients(const torch::Tensor& dz, const LayerTensors& at, const LayerCall& call,
+                             std::array<bool, 4> wanted) {
+  const torch::Tensor x = at.x.detach(), g = kernels::same_layout(dz.detach(), x);
+  const core::LayerAlgebra::Wanted parts = {wanted[1] || wanted[2] || wanted[3], wanted[0]};
+  const core::AffineMap& map = call.fold->map;
+  core::GradientSums sums;
+  if (call.algebra->needs_sums(*call.fold, parts))
+    sums =
+        kernels::passes_for(x).products(g, x, map.center, call.algebra->product_block(), map.sums);
+  const core::LayerGradients gradients =
+      call.algebra->pullback(*call.fold, call.parameters, std::move(sums), parts);
+  LayerTensors out;
+  if (wanted[0]) out.x = input_gradient(g, x, call, gradients.input);
+  if (wanted[1]) out.weight = like(gradients.gamma, at.weight);
+  if (wanted[2]) out.bias = like(gradients.bias, at.bias);
+  if (wanted[3]) out.skew = like(gradients.skew, at.skew);
+  return out;
+}
 
 torch::Tensor apply_layer(const torch::Tensor& x, const torch::Tensor& weight,
                           const torch::Tensor& bias, const torch::Tensor& skew, LayerCall call) {

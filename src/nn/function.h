@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <array>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,15 @@ struct LayerCall {
   std::string description;
   int64_t sample_stride = 1;  // of the places that the statistics were taken from
 };
+
+/// The tensors that Z = P (X − μ) + b depends on, or the gradients to them; undefined where absent.
+struct LayerTensors {
+  torch::Tensor x, weight, bias, skew;
+};
+
+/// The gradients that are wanted (in the order of LayerTensors) from that of Z. x is dense.
+LayerTensors layer_gradients(const torch::Tensor& dz, const LayerTensors& at, const LayerCall& call,
+                             std::array<bool, 4> wanted);
 
 /// Z = P (X − μ) + b with gradients to x, weight, bias and skew (undefined where absent). x is
 /// dense (kernels::dense_layout).

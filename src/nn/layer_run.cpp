@@ -1,16 +1,20 @@
 #include "nn/layer_run.h"
 
+#include "nn/layer_call.h"
+
 namespace orthobatch::nn {
 
 LayerRun::LayerRun(BatchOrthoLayer& layer, const torch::Tensor& input, bool training)
     : layer_(layer),
       on_batch_(training || !layer.running_mean.defined()),
       update_running_(training && layer.running_mean.defined()) {
-  layer.check_rank(input);
+  const Callee callee = layer.callee();
+  check_rank(callee, input);
   layer.check_state();
-  layer.check_input(input, on_batch_);
+  check_input(callee, input, {layer.weight, layer.bias, layer.skew, layer.running_mean});
+  if (on_batch_) check_samples(callee, input, layer.options.sample_stride());
   if (input.numel() == 0) return;
-  if (update_running_) layer.check_momentum(layer.description());
+  if (update_running_) check_momentum(layer.options.momentum(), layer.description());
   x_ = kernels::dense_layout(input);
   call_ = on_batch_ ? layer.call_on_batch(x_) : layer.call_on_average();
 }

@@ -5,20 +5,11 @@
 #include <torch/serialize/archive.h>
 
 #include "core/cayley.h"
-#include "core/registry.h"
+#include "nn/layer_call.h"
 #include "orthobatch/modules.h"
 
 namespace orthobatch {
 namespace {
-
-/// Whether a state of one spec means the same to the other: arguments that are numbers may differ.
-bool same_state(const LayerSpec& a, const LayerSpec& b) {
-  if (a.method() != b.method() || a.rotation() != b.rotation() || a.group_size() != b.group_size())
-    return false;
-  for (const core::Parameter& p : core::find_method(a.method()).parameters)
-    if (p.style == core::Parameter::Style::flag && a.value(p.name) != b.value(p.name)) return false;
-  return true;
-}
 
 constexpr const char* spec_key = "spec";
 
@@ -49,11 +40,8 @@ std::vector<BatchOrthoLayer::Entry> BatchOrthoLayer::state() const {
 }
 
 void BatchOrthoLayer::check_state() const {
-  for (const Entry& entry : state()) {
-    const torch::Tensor& t = *entry.tensor;
-    TORCH_CHECK(t.sizes() == entry.shape, description(), ": expected ", entry.name, " of size ",
-                torch::IntArrayRef(entry.shape), ", got ", t.sizes());
-  }
+  for (const Entry& entry : state())
+    nn::check_shape(callee(), entry.name, *entry.tensor, entry.shape);
   for (const torch::Tensor* t : {&running_cov, &running_transform})
     TORCH_CHECK(!t->defined() || t->scalar_type() == torch::kDouble, description(),
                 ": expected the running covariance or transform in double, got ", t->scalar_type());
@@ -73,7 +61,7 @@ void BatchOrthoLayer::check_archive(torch::serialize::InputArchive& archive) con
     const std::string& found = text.toStringRef();
     bool same = false;
     try {
-      same = same_state(parse(found), options.spec());
+      same = nn::same_state(parse(found), options.spec());
     } catch (const SpecError&) {
       // Of a later version, or of no version: another spec.
     }

@@ -43,6 +43,44 @@ Reader::Gradients ConvolutionReader::backward(const torch::Tensor& h, const torc
   return {input, dweight};
 }
 
+std::vector<int64_t> Convolution::beforehand() const {
+  std::vector<int64_t> out;
+  bool any = false;
+  for (auto p = padding.rbegin(); p != padding.rend(); ++p) {
+    out.push_back(zeros ? 0 : p->first);
+    out.push_back(zeros ? p->second - p->first : p->second);
+    any = any || out.back() != 0 || out[out.size() - 2] != 0;
+  }
+  if (!any) out.clear();
+  return out;
+}
+
+std::shared_ptr<const Reader> convolution_reader(const Convolution& convolution,
+                                                 torch::IntArrayRef sizes,
+                                                 const std::string& description) {
+  const size_t directions = convolution.kernel.size();
+  TORCH_CHECK(sizes.size() == directions + 2, description, " folded into a Conv", directions,
+              "d: expected ", directions + 2, "D input (got ", sizes.size(), "D input)");
+  ConvolutionReader::Geometry geometry{
+      convolution.stride, {}, convolution.dilation, convolution.groups};
+  std::vector<Extent> extents;
+  bool pads_zeros = false;
+  for (size_t d = 0; d < directions; ++d) {
+    const auto [first, last] = convolution.padding[d];
+    const int64_t size = sizes[d + 2], kernel = convolution.kernel[d],
+                  stride = convolution.stride[d], dilation = convolution.dilation[d];
+    geometry.padding.push_back(convolution.zeros ? first : 0);
+    const int64_t span = dilation * (kernel - 1) + 1, reach = size + first + last - span;
+    TORCH_CHECK(reach >= 0, description, " folded into a Conv", directions, "d: expected at least ",
+                span - first - last, " places in direction ", d, ", got ", size);
+    extents.push_back({size, reach / stride + 1, kernel, stride, first, dilation});
+    pads_zeros = pads_zeros || (convolution.zeros && first + last > 0);
+  }
+  // Other modes than zeros repeat values of Z, and as well of X: no place has taps outside.
+  if (!pads_zeros) extents.clear();
+  return std::make_shared<ConvolutionReader>(std::move(geometry), Border(extents));
+}
+
 torch::Tensor LinearReader::forward(const torch::Tensor& x, const torch::Tensor& weight,
                                     const torch::Tensor& bias) const {
   const bool sample_major = is_sample_major(x);

@@ -5,6 +5,8 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "nn/border.h"
@@ -57,6 +59,23 @@ class ConvolutionReader : public Reader {
   Geometry geometry_;
   Border border_;
 };
+
+/// A convolution as a user describes it.
+struct Convolution {
+  std::vector<int64_t> kernel, stride, dilation;
+  std::vector<std::pair<int64_t, int64_t>> padding;  // places before and behind, by direction
+  int64_t groups = 1;
+  bool zeros = true;  // stand in those places; else values of the image itself
+
+  /// What a convolution cannot do itself, as torch's `pad` takes it (the last direction first):
+  /// zeros on one side alone, and all that is no zeros. Empty where there is nothing.
+  std::vector<int64_t> beforehand() const;
+};
+
+/// As it reads an input of those sizes (batch, C, …). Throws where there are too few places.
+std::shared_ptr<const Reader> convolution_reader(const Convolution& convolution,
+                                                 torch::IntArrayRef sizes,
+                                                 const std::string& description);
 
 /// Its weight has a tap for each place of the input: (C_out, C, places…).
 class LinearReader : public Reader {

@@ -1,0 +1,67 @@
+"""Batch-orthogonalization (whitening) layers that replace BatchNorm.
+
+    import orthobatch
+
+    net = orthobatch.convert(torchvision.models.resnet18(), "ZCA(1e-5, group_size=16)")
+    layer = orthobatch.BatchOrtho2d(64, "ZCAE(1e-5)")
+
+Specs are the paper's names for the layers; ``layers()`` lists the methods. The C++ core computes; this
+package needs the torch it was built for.
+"""
+
+from . import functional
+from ._library import ops as _ops
+from .archive import load_archive, save_archive
+from .convert import bn, convert, ldl, norm_layer, zca, zca16, zca64, zcae, zcam
+from .fold import fold, fold_training
+from .folded import FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear
+from .modules import BatchOrtho1d, BatchOrtho2d, BatchOrtho3d, BatchOrthoLayer
+from .tools import (
+    check,
+    covariance,
+    freeze,
+    layers,
+    layers_of,
+    name_layers,
+    summary,
+    unfreeze,
+    update_statistics,
+    whiteness_error,
+)
+
+__version__: str = _ops.version()
+
+__all__ = [
+    "BatchOrtho1d",
+    "BatchOrtho2d",
+    "BatchOrtho3d",
+    "BatchOrthoLayer",
+    "FoldedConv1d",
+    "FoldedConv2d",
+    "FoldedConv3d",
+    "FoldedLinear",
+    "bn",
+    "check",
+    "convert",
+    "covariance",
+    "fold",
+    "fold_training",
+    "freeze",
+    "functional",
+    "layers",
+    "layers_of",
+    "ldl",
+    "load_archive",
+    "name_layers",
+    "norm_layer",
+    "save_archive",
+    "summary",
+    "unfreeze",
+    "update_statistics",
+    "whiteness_error",
+    "zca",
+    "zca16",
+    "zca64",
+    "zcae",
+    "zcam",
+]

@@ -1,0 +1,266 @@
+"""What is done to the layers of a net, and what they say of themselves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ._library import ops
+from .folded import _Folded
+from .modules import BatchOrthoLayer
+
+
+def layers_of(model: nn.Module) -> List[Tuple[str, BatchOrthoLayer]]:
+    """The BatchOrtho layers of a net with their paths ("block2.norm"), in its order."""
+    return [(path, m) for path, m in model.named_modules() if isinstance(m, BatchOrthoLayer)]
+
+
+def name_layers(model: nn.Module) -> nn.Module:
+    """Gives each layer its path as its name, so that messages say which one they mean."""
+    for path, layer in layers_of(model):
+        layer.name = path
+    return model
+
+
+# ------------------------------------------------------------------------------------- statistics
+
+
+def freeze(model: nn.Module, *, parameters: bool = False) -> nn.Module:
+    """The layers evaluate with their running statistics from now on, whatever ``train()`` says.
+
+    With ``parameters`` their scale, bias and rotation stop learning too.
+    """
+    for _, layer in layers_of(model):
+        if layer.running_mean is None:
+            raise ValueError(f"freeze: expected running statistics, but {layer.description()} keeps none")
+    for _, layer in layers_of(model):
+        layer.frozen = True
+        if parameters:
+            for p in layer.parameters(recurse=False):
+                p.requires_grad_(False)
+    return model
+
+
+def unfreeze(model: nn.Module) -> nn.Module:
+    """Undoes ``freeze``: the layers follow ``train()`` again and their parameters learn."""
+    for _, layer in layers_of(model):
+        layer.frozen = False
+        for p in layer.parameters(recurse=False):
+            p.requires_grad_(True)
+    return model
+
+
+@torch.no_grad()
+def update_statistics(
+    model: nn.Module, loader: Iterable[Any], *, batches: Optional[int] = None, device: Optional[Any] = None
+) -> int:
+    """Running statistics anew, with the weights of the moment, all batches counting the same.
+
+    Everything but our layers is in evaluation meanwhile, so dropout is off. A batch is a tensor, or a
+    sequence whose first element is one. Returns the number of batches; where it fails, the statistics are
+    as before.
+    """
+    found = layers_of(model)
+    tracked = [layer for _, layer in found if layer.running_mean is not None]
+    if not tracked:
+        return 0
+    modes = {m: m.training for m in model.modules()}
+    momenta = [layer.momentum for layer in tracked]
+    frozen = [layer.frozen for layer in tracked]
+    before = [{k: v.clone() for k, v in layer._buffers.items() if v is not None} for layer in tracked]
+    seen = 0
+    try:
+        model.eval()
+        for layer in tracked:
+            layer.reset_running_stats()
+            layer.momentum = None
+            layer.frozen = False
+            layer.training = True
+        for batch in loader:
+            if batches is not None and seen == batches:
+                break
+            x = batch[0] if isinstance(batch, (list, tuple)) else batch
+            model(x if device is None else x.to(device))
+            seen += 1
+        if seen == 0:
+            raise ValueError("update_statistics: expected at least one batch, got none")
+    except BaseException:
+        for layer, old in zip(tracked, before):
+            for key, value in old.items():
+                layer._buffers[key].copy_(value)  # type: ignore[union-attr]
+        raise
+    finally:
+        for layer, momentum, was in zip(tracked, momenta, frozen):
+            layer.momentum = momentum
+            layer.frozen = was
+        for module, mode in modes.items():
+            module.training = mode
+    return seen
+
+
+def covariance(x: Tensor) -> Tensor:
+    """Covariance of the channels of an (N, C, …) tensor over all samples, C×C, double."""
+    return ops.covariance(x)
+
+
+def whiteness_error(z: Tensor) -> float:
+    """max |cov(z) − I| over all pairs of channels: 0 for an output that is white."""
+    cov = covariance(z)
+    return float((cov - torch.eye(cov.size(0), dtype=cov.dtype)).abs().max())
+
+
+# ---------------------------------------------------------------------------------------- summary
+
+
+@dataclass
+class LayerSummary:
+    """A layer as of its last batch in training."""
+
+    name: str
+    spec: str
+    channels: int
+    samples: int = 0  # of the last batch; 0: none yet, and the rest is 0
+    condition_number: float = 0.0  # of the conditioned covariance
+    effective_rank: float = 0.0
+    floored: int = 0
+    null: int = 0
+    exchanges: int = 0
+    unfolded: int = 0  # batches so far that a folded layer could not fold
+
+
+class Summary(List[LayerSummary]):
+    """Every layer of a net; prints as a table."""
+
+    def __str__(self) -> str:
+        header = ["layer", "spec", "channels", "condition", "eff.rank", "floored", "null", "exchanged", "unfolded"]
+        rows = [
+            [s.name, s.spec, str(s.channels), f"{s.condition_number:.3g}", f"{s.effective_rank:.2f}"]
+            + [str(v) for v in (s.floored, s.null, s.exchanges, s.unfolded)]
+            for s in self
+        ]
+        return _table([header] + rows, left=2)
+
+
+def summary(model: nn.Module) -> Summary:
+    """What each BatchOrtho layer of a net saw in its last batch of training."""
+    unfolded: Dict[BatchOrthoLayer, int] = {m.norm: m.unfolded for m in model.modules() if isinstance(m, _Folded)}
+    out = Summary()
+    for path, layer in layers_of(model):
+        s = LayerSummary(path, layer.spec, layer.num_features)
+        if layer._batch is not None and int(layer._batch[1][0]) > 0:
+            cov = layer._batch[0]
+            s.samples, s.floored, s.null, s.exchanges, _ = layer._batch[1].tolist()
+            s.condition_number = ops.condition_number(cov)
+            s.effective_rank = ops.effective_rank(cov, 1.0)
+            s.unfolded = unfolded.get(layer, 0)
+        out.append(s)
+    return out
+
+
+def _table(rows: List[List[str]], left: int = 1) -> str:
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------------------------------- methods
+
+
+@dataclass
+class Argument:
+    """An argument that a method's spec takes."""
+
+    name: str
+    default: float
+    range: str
+    meaning: str
+
+
+@dataclass
+class Method:
+    """A method, as specs name it. Every method also takes group_size."""
+
+    name: str
+    formula: str
+    description: str
+    paper: str
+    arguments: List[Argument] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(a.name for a in self.arguments)}): {self.description}; T = {self.formula}"
+
+
+def layers() -> List[Method]:
+    """Every method there is, with its arguments."""
+    texts = ops.methods()
+    out = []
+    for k in range(0, len(texts), 4):
+        method = Method(*texts[k : k + 4])
+        words, defaults = ops.method_arguments(method.name)
+        for j, default in enumerate(defaults):
+            name, allowed, meaning = words[3 * j : 3 * j + 3]
+            method.arguments.append(Argument(name, default, allowed, meaning))
+        out.append(method)
+    return out
+
+
+@dataclass
+class CheckRow:
+    """The gradient with respect to one tensor, against central differences."""
+
+    of: str
+    verdict: str  # "ok", "off", "no gradient", "unresolved"
+    error: float
+    paper_error: Optional[float]
+    resolution: float
+
+
+@dataclass
+class CheckResult:
+    spec: str
+    rows: List[CheckRow]
+    why_no_gradient: List[str]
+
+    def __bool__(self) -> bool:
+        """Whether no gradient is off."""
+        return all(row.verdict != "off" for row in self.rows)
+
+    def __str__(self) -> str:
+        table = [["gradient of", "exact", "paper", "resolved to", "verdict"]]
+        for row in self.rows:
+            paper = "-" if row.paper_error is None else f"{row.paper_error:.1e}"
+            table.append([row.of, f"{row.error:.1e}", paper, f"{row.resolution:.1e}", row.verdict])
+        lines = [self.spec, _table(table)]
+        return "\n".join(lines + [f"No gradient exists here: {why}." for why in self.why_no_gradient])
+
+
+def check(
+    spec: str,
+    spectrum: str = "distinct",
+    *,
+    channels: int = 6,
+    samples: int = 24,
+    gap: float = 1e-6,
+    at_start: bool = False,
+    seed: int = 1,
+    tolerance: float = 1e-7,
+) -> CheckResult:
+    """A layer's gradients against central differences, in double, on data with a chosen spectrum.
+
+    ``spectrum``: "distinct", "close" (eigenvalues in pairs, ``gap`` apart), "equal", "deficient".
+    """
+    words, numbers, why = ops.check(str(spec), spectrum, channels, samples, gap, at_start, seed, tolerance)
+    rows = []
+    for k in range(len(words) // 2):
+        error, paper, resolution = numbers[3 * k : 3 * k + 3]
+        rows.append(
+            CheckRow(words[2 * k], words[2 * k + 1], error, None if math.isnan(paper) else paper, resolution)
+        )
+    return CheckResult(ops.canonical(str(spec)), rows, list(why))

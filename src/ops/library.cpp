@@ -1,0 +1,155 @@
+// liborthobatch_ops: the operators torch.ops.orthobatch.*, for Python, TorchScript and programs
+// that load what these saved. Kept apart from the library of modules: two copies of a registration
+// end the process.
+
+#include <torch/library.h>
+
+#include "base/processor.h"
+#include "check/gradient_check.h"
+#include "core/cayley.h"
+#include "core/registry.h"
+#include "ops/operators.h"
+#include "ops/tape.h"
+#include "orthobatch/diagnostics.h"
+#include "orthobatch/version.h"
+
+namespace orthobatch::ops {
+namespace {
+
+// Schemas name the arguments once for the operators that share them.
+const std::string parameters = "Tensor? weight, Tensor? bias, Tensor? skew";
+const std::string layer = "str spec, int channels, int dims";
+const std::string reader = "int[] stride, int[] padding, int[] dilation, int groups, bool zeros";
+const std::string folded =
+    "Tensor x, Tensor? read, " + parameters + ", Tensor reader_weight, Tensor? reader_bias";
+const std::string batch =
+    "(Tensor output, Tensor mean, Tensor covariance, Tensor transform, "
+    "Tensor report, Tensor tape)";
+const std::string train_end = "int sample_stride=1, bool transform=False, str name=\"\"";
+const std::string evaluate_end = "bool transform=False, str name=\"\"";
+const std::string backward_end = "int sample_stride, bool transform, str name";
+
+std::string text(c10::string_view s) { return {s.data(), s.size()}; }
+
+std::string canonical(c10::string_view spec) { return to_string(parse(text(spec))); }
+
+bool same_state(c10::string_view a, c10::string_view b) {
+  return nn::same_state(parse(text(a)), parse(text(b)));
+}
+
+/// scale, rotation, per channel, scale inside, group size
+std::tuple<bool, bool, bool, bool, int64_t> traits(c10::string_view spec) {
+  const LayerSpec parsed = parse(text(spec));
+  const core::MethodInfo& info = core::find_method(parsed.method());
+  return {parsed.has_scale(), parsed.has_rotation(), info.per_channel, info.scale_inside,
+          parsed.group_size()};
+}
+
+/// A method in each element: name, formula, description, paper.
+std::vector<std::string> method_texts() {
+  std::vector<std::string> out;
+  for (const MethodDescription& m : methods())
+    for (const std::string& part : {m.name, m.formula, m.description, m.paper}) out.push_back(part);
+  return out;
+}
+
+/// name, range, meaning of each argument of a method; the defaults beside them.
+std::tuple<std::vector<std::string>, std::vector<double>> method_arguments(c10::string_view name) {
+  for (const MethodDescription& m : methods()) {
+    if (m.name != text(name)) continue;
+    std::tuple<std::vector<std::string>, std::vector<double>> out;
+    for (const ArgumentDescription& a : m.arguments) {
+      for (const std::string& part : {a.name, a.range, a.meaning}) std::get<0>(out).push_back(part);
+      std::get<1>(out).push_back(a.default_value);
+    }
+    return out;
+  }
+  TORCH_CHECK(false, "no method is named '", text(name), "'");
+}
+
+/// of, verdict; error, paper's error (NaN where there is none), resolution; reasons.
+std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::string>> check(
+    c10::string_view spec, c10::string_view spectrum, int64_t channels, int64_t samples, double gap,
+    bool at_start, int64_t seed, double tolerance) {
+  static const std::map<std::string, Spectrum> spectra = {{"distinct", Spectrum::distinct},
+                                                          {"close", Spectrum::close},
+                                                          {"equal", Spectrum::equal},
+                                                          {"deficient", Spectrum::deficient}};
+  const auto found = spectra.find(text(spectrum));
+  if (found == spectra.end())
+    throw std::invalid_argument("expected a spectrum distinct, close, equal or deficient, got '" +
+                                text(spectrum) + "'");
+  CheckOptions options;
+  options.channels = channels;
+  options.samples = samples;
+  options.spectrum = found->second;
+  options.gap = gap;
+  options.at_start = at_start;
+  options.seed = static_cast<uint64_t>(seed);
+  options.tolerance = tolerance;
+  const CheckResult result = check_gradient(parse(text(spec)), options);
+  static const char* const verdicts[] = {"ok", "off", "no gradient", "unresolved"};
+  std::vector<std::string> words;
+  std::vector<double> numbers;
+  for (const CheckRow& row : result.rows) {
+    words.push_back(row.of);
+    words.push_back(verdicts[static_cast<int>(row.verdict)]);
+    numbers.push_back(row.exact_error);
+    numbers.push_back(row.paper_error.value_or(std::numeric_limits<double>::quiet_NaN()));
+    numbers.push_back(row.resolution);
+  }
+  return {words, numbers, result.why_no_gradient};
+}
+
+/// The line to set where OpenBLAS takes the processor for another; empty where all is well.
+std::string blas_advice() {
+  const BlasCore core = blas_core();
+  if (core.better.empty()) return "";
+  return core.library + " takes this processor for a " + core.name +
+         " and is slow; set OPENBLAS_CORETYPE=" + core.better +
+         " in the environment before the program starts";
+}
+
+}  // namespace
+}  // namespace orthobatch::ops
+
+TORCH_LIBRARY(orthobatch, m) {
+  using namespace orthobatch::ops;
+  const auto define = [&](const std::string& schema) { m.def(schema.c_str()); };
+  define("train(Tensor x, " + parameters + ", " + layer + ", " + train_end + ") -> " + batch);
+  define("evaluate(Tensor x, " + parameters + ", Tensor mean, Tensor statistic, " + layer + ", " +
+         evaluate_end + ") -> Tensor");
+  define("backward(Tensor grad, Tensor x, " + parameters + ", Tensor[] statistics, " + layer +
+         ", " + backward_end + ", bool[4] wanted) -> (Tensor, Tensor, Tensor, Tensor)");
+  define("folded_train(" + folded + ", " + reader + ", " + layer + ", " + train_end + ") -> " +
+         batch);
+  define("folded_evaluate(" + folded + ", " + reader + ", Tensor mean, Tensor statistic, " + layer +
+         ", " + evaluate_end + ") -> Tensor");
+  define("folded_backward(Tensor grad, " + folded + ", Tensor[] statistics, " + reader + ", " +
+         layer + ", " + backward_end +
+         ", bool[7] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
+  define(
+      "track_(Tensor(a!) mean, Tensor(b!) statistic, Tensor(c!) count, Tensor batch_mean, "
+      "Tensor batch_statistic, Tensor report, float? momentum, bool unbiased) -> ()");
+  define("condition(Tensor covariance, Tensor? weight, str spec) -> (Tensor, Tensor)");
+  define("average_map(" + parameters +
+         ", Tensor mean, Tensor statistic, str spec, bool transform=False) -> (Tensor, Tensor)");
+
+  // Of no tensors, or of no operator's interest: not for graphs.
+  m.def("canonical(str spec) -> str", canonical);
+  m.def("same_state(str a, str b) -> bool", same_state);
+  m.def("traits(str spec) -> (bool, bool, bool, bool, int)", traits);
+  m.def("skew_size(int channels) -> int", orthobatch::core::skew_size);
+  m.def("methods() -> str[]", method_texts);
+  m.def("method_arguments(str name) -> (str[], float[])", method_arguments);
+  m.def(
+      "check(str spec, str spectrum, int channels, int samples, float gap, bool at_start, "
+      "int seed, float tolerance) -> (str[], float[], str[])",
+      check);
+  m.def("covariance(Tensor x) -> Tensor", orthobatch::covariance);
+  m.def("condition_number(Tensor covariance) -> float", orthobatch::condition_number);
+  m.def("effective_rank(Tensor covariance, float q=1) -> float", orthobatch::effective_rank);
+  m.def("replays_from_copies() -> int", replays_from_copies);
+  m.def("blas_advice() -> str", blas_advice);
+  m.def("version() -> str", [] { return std::string(ORTHOBATCH_VERSION); });
+}
