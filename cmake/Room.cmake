@@ -5,6 +5,7 @@
 #     KNOWS ROOM…          folders of src/ it includes from
 #     LIBRARIES LIBRARY…   that its headers need; those that only its sources need, after PRIVATE
 #     TORCH                its sources include torch
+#     SHARED               a library that others load
 #     PLAIN FILE…          sources of a TORCH room that need nothing of torch
 #     HOT                  optimized in full; elsewhere -O1 serves, as -O3 costs a third of the build's time
 #     SOURCES FILE…)
@@ -12,14 +13,22 @@
 option(ORTHOBATCH_UNITY "Compile the files of a room together, which is faster; off: each alone" ON)
 
 function(orthobatch_room name)
-  cmake_parse_arguments(room "TORCH;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
+  cmake_parse_arguments(room "TORCH;SHARED;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
   set(target orthobatch_${name})
-  add_library(${target} STATIC ${room_SOURCES} ${room_PLAIN})
+  set(type STATIC)
+  if(room_SHARED)
+    set(type SHARED)
+  endif()
+  add_library(${target} ${type} ${room_SOURCES} ${room_PLAIN})
   target_include_directories(${target} PUBLIC
     ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include
     ${PROJECT_BINARY_DIR}/include)
   list(TRANSFORM room_KNOWS PREPEND orthobatch_ OUTPUT_VARIABLE known)
-  target_link_libraries(${target} PUBLIC ${known} ${room_LIBRARIES} PRIVATE ${room_PRIVATE})
+  if(room_SHARED)  # who links it gets no second copy of what is in it
+    target_link_libraries(${target} PRIVATE ${known} ${room_LIBRARIES} ${room_PRIVATE})
+  else()
+    target_link_libraries(${target} PUBLIC ${known} ${room_LIBRARIES} PRIVATE ${room_PRIVATE})
+  endif()
   orthobatch_flags(${target} ${ARGN})
   string(REPLACE ";" " " known "${room_KNOWS}")
   set_property(GLOBAL APPEND PROPERTY orthobatch_rooms "${name}:${known}")
@@ -27,7 +36,7 @@ endfunction()
 
 # The flags of a room, for programs too; the same words, others are passed over.
 function(orthobatch_flags target)
-  cmake_parse_arguments(room "TORCH;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
+  cmake_parse_arguments(room "TORCH;SHARED;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
   target_compile_options(${target} PRIVATE -Wall -Wextra)
   if(NOT room_HOT)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)

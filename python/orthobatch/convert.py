@@ -21,6 +21,7 @@ _KINDS: Dict[Type[nn.Module], Type[BatchOrthoLayer]] = {
     nn.SyncBatchNorm: BatchOrtho2d,  # whatever its input; nearly always maps
 }
 _LAZY = (nn.LazyBatchNorm1d, nn.LazyBatchNorm2d, nn.LazyBatchNorm3d)
+_BATCH_NORMS = (*_KINDS, *_LAZY)
 
 
 def _skips(skip: Skip) -> Callable[[str, nn.Module], bool]:
@@ -99,18 +100,21 @@ def convert(
             return None
         if id(bn) not in made:
             if isinstance(bn, _LAZY):
-                raise ValueError(f"convert: '{path}' is a {type(bn).__name__}; run a batch through the net first")
+                raise ValueError(
+                    f"convert: expected BatchNorms that know their channels, but '{path}' is a "
+                    f"{type(bn).__name__}; run a batch through the net first"
+                )
             made[id(bn)] = _like(bn, spec, path, **options)
         replaced.append(path or type(bn).__name__)
         return made[id(bn)]
 
     result = module
-    if isinstance(module, tuple(_KINDS)):
+    if isinstance(module, _BATCH_NORMS):
         result = layer_for(module, "") or module
     else:
         for parent_path, parent in list(module.named_modules()):
             for child_name, child in list(parent.named_children()):
-                if not isinstance(child, tuple(_KINDS)):
+                if not isinstance(child, _BATCH_NORMS):
                     continue
                 path = f"{parent_path}.{child_name}" if parent_path else child_name
                 layer = layer_for(child, path)

@@ -22,7 +22,7 @@ _CONVS: Dict[int, Type[nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 _FOLDED = {1: FoldedConv1d, 2: FoldedConv2d, 3: FoldedConv3d}
 
 # In-place operators have effects that users of their results do not show.
-torch.fx.node._side_effectful_functions.add(torch.ops.orthobatch.track_)
+torch.fx.node._side_effectful_functions.update({torch.ops.orthobatch.track_, torch.ops.orthobatch.step_})
 
 
 # ------------------------------------------------------------------------- who reads whose output

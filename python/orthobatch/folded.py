@@ -27,10 +27,11 @@ class _Folded(nn.Module):
         super().__init__()
         self.norm = norm
         self.unfolded = 0
-        self._stride = []
-        self._padding = []
-        self._dilation = []
-        self._groups = 1
+        # TorchScript has no empty lists without a type: a convolution of no groups is a linear layer.
+        self._stride = [1]
+        self._padding = [0, 0]
+        self._dilation = [1]
+        self._groups = 0
         self._zeros = True
 
     def _run(self, x: Tensor, read: Optional[Tensor], weight: Tensor, bias: Optional[Tensor]) -> Tensor:
@@ -46,7 +47,7 @@ class _Folded(nn.Module):
             if training:
                 norm._track(out[1], out[2], out[3], out[4])
             if not torch.jit.is_scripting():
-                self._note_both(out)
+                self._note_both(out, out[2], out[4])
             return out[0]
         return torch.ops.orthobatch.folded_evaluate(
             x, read, norm.weight, norm.bias, norm.skew, weight, bias, self._stride, self._padding,
@@ -55,11 +56,11 @@ class _Folded(nn.Module):
         )  # fmt: skip
 
     @torch.jit.unused
-    def _note_both(self, out: Any) -> None:
+    def _note_both(self, out: Any, covariance: Any, report: Any) -> None:
         before = self.norm._batch
-        self.norm._note(out)
+        self.norm._note(out, covariance, report)
         if self.norm._batch is not before and self.norm._batch is not None:
-            self.__dict__["unfolded"] = self.unfolded + int(self.norm._batch[1][4])
+            self.__dict__["unfolded"] = self.unfolded + self.norm._batch[1][4]
 
 
 class _FoldedConv(_Folded):
@@ -102,9 +103,7 @@ class _FoldedConv(_Folded):
         for d in reversed(range(dims)):
             first, last = self._padding[2 * d : 2 * d + 2]
             self._beforehand += [0, last - first] if self._zeros else [first, last]
-        if not any(self._beforehand):
-            self._beforehand = []
-        self._pads = len(self._beforehand) > 0
+        self._pads = any(self._beforehand)
 
     def forward(self, x: Tensor) -> Tensor:
         read: Optional[Tensor] = None

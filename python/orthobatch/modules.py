@@ -53,7 +53,7 @@ class BatchOrthoLayer(nn.Module):
     sample_stride: int
     name: str
     frozen: bool
-    _batch: Optional[Tuple[Tensor, Tensor]]  # covariance and counts of the last one
+    _batch: Optional[Tuple[Tensor, List[int]]]  # covariance and counts of the last one
 
     def __init__(
         self,
@@ -130,17 +130,19 @@ class BatchOrthoLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         training = self.training and not self.frozen
-        mean, statistic = self.running_mean, self._statistic()
-        if training or mean is None or statistic is None:
-            out = torch.ops.orthobatch.train(
-                x, self.weight, self.bias, self.skew, self.spec, self.num_features, self.dims,
-                self.sample_stride, self._averages_transform, self.name,
+        mean = self.running_mean
+        if training or mean is None:
+            out = torch.ops.orthobatch.step_(
+                x, self.weight, self.bias, self.skew,
+                mean if training else None, self._statistic() if training else None, self.num_batches_tracked,
+                self.momentum, self.spec, self.num_features, self.dims, self.sample_stride,
+                self._averages_transform, self._unbiased, self.name,
             )  # fmt: skip
-            if training:
-                self._track(out[1], out[2], out[3], out[4])
             if not torch.jit.is_scripting():
-                self._note(out)
+                self._note(out, out[1], out[2])
             return out[0]
+        statistic = self._statistic()
+        assert statistic is not None
         return torch.ops.orthobatch.evaluate(
             x, self.weight, self.bias, self.skew, mean, statistic, self.spec, self.num_features,
             self.dims, self._averages_transform, self.name,
@@ -165,34 +167,36 @@ class BatchOrthoLayer(nn.Module):
             )  # fmt: skip
 
     @torch.jit.unused
-    def _note(self, out: Any) -> None:
+    def _note(self, out: Any, covariance: Any, report: Any) -> None:
         """Keeps what ``summary`` shows, where there are values to keep, and warns."""
-        if type(out) is not tuple or _is_compiling() or out[4].is_meta:
+        if type(out) is not tuple or _is_compiling() or torch._C._get_tracing_state() is not None:
             return
-        self.__dict__["_batch"] = (out[2], out[4])
-        if not self._warned:
-            self._warn(*out[4].tolist())
+        try:
+            counts = report.tolist()
+        except (RuntimeError, NotImplementedError):  # meta and fake tensors, those of functorch: no values
+            return
+        self.__dict__["_batch"] = (covariance, counts)
+        if (counts[2] > 0 or self.sample_stride > 1) and not self._warned:
+            self._warn(counts[0], counts[2])
 
     @torch.jit.unused
-    def _warn(self, samples: int, floored: int, null: int, exchanges: int, unfolded: int) -> None:
+    def _warn(self, samples: int, null: int) -> None:
         """Of what users would want to know, once."""
         group = ops.traits(self.spec)[4] or self.num_features
+        text = ""
         if self.sample_stride > 1 and 0 < samples < group:
-            self.__dict__["_warned"] = True
-            warnings.warn(
-                f"{self.description()}: sample_stride {self.sample_stride} sees {samples} places for "
-                f"{group} channels; what lies in directions it does not see comes out far too large. "
-                "Said once.",
-                stacklevel=5,
+            text = (
+                f"sample_stride {self.sample_stride} sees {samples} places for {group} channels; what lies in "
+                "directions it does not see comes out far too large"
             )
         elif null > 0:
-            self.__dict__["_warned"] = True
-            warnings.warn(
-                f"{self.description()}: {null} of {self.num_features} directions have no variance "
-                "(constant or duplicated channels, or too few samples); they are 0 in the output. "
-                "Said once.",
-                stacklevel=5,
+            text = (
+                f"{null} of {self.num_features} directions have no variance (constant or duplicated channels, or "
+                "too few samples); they are 0 in the output"
             )
+        if text:
+            self.__dict__["_warned"] = True
+            warnings.warn(f"{self.description()}: {text}. Said once.", stacklevel=5)
 
     @torch.jit.unused
     def description(self) -> str:

@@ -151,9 +151,9 @@ def summary(model: nn.Module) -> Summary:
     out = Summary()
     for path, layer in layers_of(model):
         s = LayerSummary(path, layer.spec, layer.num_features)
-        if layer._batch is not None and int(layer._batch[1][0]) > 0:
+        if layer._batch is not None and layer._batch[1][0] > 0:
             cov = layer._batch[0]
-            s.samples, s.floored, s.null, s.exchanges, _ = layer._batch[1].tolist()
+            s.samples, s.floored, s.null, s.exchanges, _ = layer._batch[1]
             s.condition_number = ops.condition_number(cov)
             s.effective_rank = ops.effective_rank(cov, 1.0)
             s.unfolded = unfolded.get(layer, 0)

@@ -35,6 +35,10 @@ const auto& backward_operator() {
   static const auto op = find<Backward>("orthobatch::backward");
   return op;
 }
+const auto& track_operator() {
+  static const auto op = find<Track>("orthobatch::track_");
+  return op;
+}
 const auto& folded_train_operator() {
   static const auto op = find<FoldedTrain>("orthobatch::folded_train");
   return op;
@@ -48,9 +52,11 @@ const auto& folded_backward_operator() {
   return op;
 }
 
-/// The empty constant that stands for an absent tensor, and back.
-Tensor present(const OptionalTensor& t, const Tensor& x) {
-  return nn::present(value_or_none(t), x);
+/// The empty constant that stands for an absent tensor in what autograd keeps, and back. No
+/// operator ever sees it.
+Tensor present(const OptionalTensor& t) {
+  static const Tensor* const none = new Tensor(at::empty({0}));
+  return t.has_value() ? *t : *none;
 }
 OptionalTensor absent(const Tensor& t) {
   return t.dim() == 1 && t.numel() == 0 ? OptionalTensor() : OptionalTensor(t);
@@ -106,6 +112,7 @@ Tensors6 tuple_of(const variable_list& l) { return {l[0], l[1], l[2], l[3], l[4]
 /// The statistics of a batch are no function to differentiate: the layer's gradient has them.
 void mark_statistics(AutogradContext* ctx, const variable_list& outputs) {
   ctx->mark_non_differentiable({outputs.begin() + 1, outputs.end()});
+  ctx->set_materialize_grads(false);  // they would get zeros
 }
 
 // ---------------------------------------------------------------------------------- the layer
@@ -142,7 +149,7 @@ Tensors6 train(const Tensor& x, const OptionalTensor& weight, const OptionalTens
                const OptionalTensor& skew, string_view spec, int64_t channels, int64_t dims,
                int64_t sample_stride, bool transform, string_view name) {
   return tuple_of(TrainFunction::apply(
-      x, present(weight, x), present(bias, x), present(skew, x),
+      x, present(weight), present(bias), present(skew),
       Arguments{text(spec), text(name), channels, dims, sample_stride, transform}));
 }
 
@@ -167,9 +174,37 @@ Tensor evaluate(const Tensor& x, const OptionalTensor& weight, const OptionalTen
                 const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
                 string_view spec, int64_t channels, int64_t dims, bool transform,
                 string_view name) {
-  return EvaluateFunction::apply(x, present(weight, x), present(bias, x), present(skew, x), mean,
-                                 statistic,
+  return EvaluateFunction::apply(x, present(weight), present(bias), present(skew), mean, statistic,
                                  Arguments{text(spec), text(name), channels, dims, 1, transform});
+}
+
+/// The versions of what is changed in place count on.
+void track(Tensor mean, Tensor statistic, Tensor count, const Tensor& batch_mean,
+           const Tensor& batch_statistic, const Tensor& report, c10::optional<double> momentum,
+           bool unbiased) {
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    track_operator().call(mean, statistic, count, batch_mean, batch_statistic, report, momentum,
+                          unbiased);
+  }
+  for (const Tensor& changed : {mean, statistic, count})
+    if (!changed.is_inference()) changed.unsafeGetTensorImpl()->bump_version();
+}
+
+/// Made of the others, so that nothing else need know of it.
+std::tuple<Tensor, Tensor, Tensor> step(const Tensor& x, const OptionalTensor& weight,
+                                        const OptionalTensor& bias, const OptionalTensor& skew,
+                                        const OptionalTensor& mean, const OptionalTensor& statistic,
+                                        const OptionalTensor& count, c10::optional<double> momentum,
+                                        string_view spec, int64_t channels, int64_t dims,
+                                        int64_t sample_stride, bool transform, bool unbiased,
+                                        string_view name) {
+  const auto [z, batch_mean, covariance, T, report, tape] = train_operator().call(
+      x, weight, bias, skew, spec, channels, dims, sample_stride, transform, name);
+  if (mean.has_value() && statistic.has_value() && count.has_value())
+    track_operator().call(*mean, *statistic, *count, batch_mean, transform ? T : covariance, report,
+                          momentum, unbiased);
+  return {z, covariance, report};
 }
 
 // ----------------------------------------------------------------- folded into what reads it
@@ -214,8 +249,8 @@ Tensors6 folded_train(const Tensor& x, const OptionalTensor& read, const Optiona
                       int64_t groups, bool zeros, string_view spec, int64_t channels, int64_t dims,
                       int64_t sample_stride, bool transform, string_view name) {
   return tuple_of(FoldedTrainFunction::apply(
-      x, present(read, x), present(weight, x), present(bias, x), present(skew, x), reader_weight,
-      present(reader_bias, x),
+      x, present(read), present(weight), present(bias), present(skew), reader_weight,
+      present(reader_bias),
       Arguments{text(spec), text(name), channels, dims, sample_stride, transform},
       ReaderArguments{stride.vec(), padding.vec(), dilation.vec(), groups, zeros}));
 }
@@ -248,8 +283,8 @@ Tensor folded_evaluate(const Tensor& x, const OptionalTensor& read, const Option
                        string_view spec, int64_t channels, int64_t dims, bool transform,
                        string_view name) {
   return FoldedEvaluateFunction::apply(
-      x, present(read, x), present(weight, x), present(bias, x), present(skew, x), reader_weight,
-      present(reader_bias, x), mean, statistic,
+      x, present(read), present(weight), present(bias), present(skew), reader_weight,
+      present(reader_bias), mean, statistic,
       Arguments{text(spec), text(name), channels, dims, 1, transform},
       ReaderArguments{stride.vec(), padding.vec(), dilation.vec(), groups, zeros});
 }
@@ -282,8 +317,13 @@ Tensors4 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& wei
                   const OptionalTensor& bias, const OptionalTensor& skew, at::TensorList statistics,
                   string_view spec, int64_t channels, int64_t dims, int64_t sample_stride,
                   bool transform, string_view name, std::array<bool, 4> wanted) {
+  if (!torch::GradMode::is_enabled()) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return backward_operator().call(grad, x, weight, bias, skew, statistics, spec, channels, dims,
+                                    sample_stride, transform, name, wanted);
+  }
   const variable_list d = BackwardFunction::apply(
-      grad, x, present(weight, x), present(bias, x), present(skew, x), statistics.vec(),
+      grad, x, present(weight), present(bias), present(skew), statistics.vec(),
       Arguments{text(spec), text(name), channels, dims, sample_stride, transform}, wanted);
   return {d[0], d[1], d[2], d[3]};
 }
@@ -315,9 +355,15 @@ Tensors7 folded_backward(const Tensor& grad, const Tensor& x, const OptionalTens
                          int64_t groups, bool zeros, string_view spec, int64_t channels,
                          int64_t dims, int64_t sample_stride, bool transform, string_view name,
                          std::array<bool, 7> wanted) {
+  if (!torch::GradMode::is_enabled()) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return folded_backward_operator().call(
+        grad, x, read, weight, bias, skew, reader_weight, reader_bias, statistics, stride, padding,
+        dilation, groups, zeros, spec, channels, dims, sample_stride, transform, name, wanted);
+  }
   const variable_list d = FoldedBackwardFunction::apply(
-      grad, x, present(read, x), present(weight, x), present(bias, x), present(skew, x),
-      reader_weight, present(reader_bias, x), statistics.vec(),
+      grad, x, present(read), present(weight), present(bias), present(skew), reader_weight,
+      present(reader_bias), statistics.vec(),
       Arguments{text(spec), text(name), channels, dims, sample_stride, transform},
       ReaderArguments{stride.vec(), padding.vec(), dilation.vec(), groups, zeros}, wanted);
   return {d[0], d[1], d[2], d[3], d[4], d[5], d[6]};
@@ -398,6 +444,10 @@ void register_autocast(torch::Library& m) {
 }  // namespace
 }  // namespace orthobatch::ops::autograd
 
+TORCH_LIBRARY_IMPL(orthobatch, CompositeImplicitAutograd, m) {
+  m.impl("step_", orthobatch::ops::autograd::step);
+}
+
 TORCH_LIBRARY_IMPL(orthobatch, Autograd, m) {
   using namespace orthobatch::ops::autograd;
   m.impl("train", train);
@@ -406,14 +456,13 @@ TORCH_LIBRARY_IMPL(orthobatch, Autograd, m) {
   m.impl("folded_train", folded_train);
   m.impl("folded_evaluate", folded_evaluate);
   m.impl("folded_backward", folded_backward);
-  m.impl("track_", torch::autograd::autogradNotImplementedFallback());
+  m.impl("track_", torch::CppFunction::makeFallthrough());  // of constants
   m.impl("condition", torch::autograd::autogradNotImplementedFallback());
   m.impl("average_map", torch::autograd::autogradNotImplementedFallback());
 }
 
-// The version of what is changed in place counts on.
 TORCH_LIBRARY_IMPL(orthobatch, ADInplaceOrView, m) {
-  m.impl("track_", torch::autograd::autogradNotImplementedInplaceOrViewFallback());
+  m.impl("track_", orthobatch::ops::autograd::track);
 }
 
 TORCH_LIBRARY_IMPL(orthobatch, AutocastCPU, m) { orthobatch::ops::autograd::register_autocast(m); }

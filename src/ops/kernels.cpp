@@ -39,11 +39,12 @@ Seen seen_nothing(const Layer& layer, const Tensor& x, bool per_channel, bool tr
 Seen seen(const LayerCall& call, const Call& layer, const Tensor& x,
           const core::Statistics& statistics, bool transform, bool was_unfolded) {
   const core::Fold& fold = *call.fold;
+  const auto placed = [&](Tensor t) { return x.is_cpu() ? t : t.to(x.device()); };
   Seen out;
-  out.mean = kernels::to_tensor(fold.mean).to(x.device());
-  out.covariance = nn::statistic_tensor(fold.conditioned(), layer.per_channel()).to(x.device());
-  out.transform = (transform ? nn::statistic_tensor(fold.T, false) : at::empty({0}, at::kDouble))
-                      .to(x.device());
+  out.mean = placed(kernels::to_tensor(fold.mean));
+  out.covariance = placed(nn::statistic_tensor(fold.conditioned(), layer.per_channel()));
+  out.transform =
+      placed(transform ? nn::statistic_tensor(fold.T, false) : at::empty({0}, at::kDouble));
   out.report = at::empty({counts}, at::kLong);
   auto* report = out.report.data_ptr<int64_t>();
   report[samples] = static_cast<int64_t>(fold.samples);
@@ -71,13 +72,15 @@ std::pair<core::Statistics, LayerCall> on_batch(const Call& layer, const Tensor&
 }
 
 /// The call of the forward pass again.
-LayerCall again(const Call& layer, const Tensor& x, at::TensorList statistics,
-                int64_t sample_stride, bool transform) {
+std::shared_ptr<const LayerCall> again(const Call& layer, const Tensor& x,
+                                       at::TensorList statistics, int64_t sample_stride,
+                                       bool transform) {
   if (statistics.size() == 1)
     return replay(statistics[0], layer, kernels::real_of(x), sample_stride);
   TORCH_CHECK(statistics.size() == 2, "expected a tape, or mean and statistic, got ",
               statistics.size(), " tensors");
-  return layer.on_average(statistics[0], statistics[1], transform);
+  return std::make_shared<const LayerCall>(
+      layer.on_average(statistics[0], statistics[1], transform));
 }
 
 // ---------------------------------------------------------------------------------- the layer
@@ -120,7 +123,7 @@ Tensors4 backward(const Tensor& grad, const Tensor& input, const OptionalTensor&
     if (wanted[2]) d.bias = at::zeros_like(at.bias);
     if (wanted[3]) d.skew = at::zeros_like(at.skew);
   } else {
-    d = nn::layer_gradients(grad, at, again(layer, input, statistics, sample_stride, transform),
+    d = nn::layer_gradients(grad, at, *again(layer, input, statistics, sample_stride, transform),
                             wanted);
   }
   return {or_none(d.x, input), or_none(d.weight, input), or_none(d.bias, input),
@@ -160,7 +163,7 @@ Reading reading_of(const Call& layer, const Tensor& input, const OptionalTensor&
   out.weight = weight;
   out.bias = value_or_none(bias);
   const std::string description = layer.callee().description();
-  if (stride.empty()) {
+  if (groups == 0) {
     const int64_t values = out.read.numel() / std::max<int64_t>(out.read.size(0), 1);
     TORCH_CHECK(weight.dim() == 2 && weight.size(1) == values, description,
                 " folded into a Linear: expected a weight of ", values, " columns, got size ",
@@ -333,7 +336,7 @@ Tensors7 folded_backward(const Tensor& grad, const Tensor& input, const Optional
          zeros_for(wanted[4], at.skew),  zeros_for(wanted[5], at.weight),
          zeros_for(wanted[6], at.bias)};
   } else {
-    const LayerCall call = again(layer, input, statistics, sample_stride, transform);
+    const LayerCall call = *again(layer, input, statistics, sample_stride, transform);
     if (nn::folds(call, *r.reader)) {
       const nn::FoldedCall folded = nn::fold_call(call, r.reader);
       d = nn::folded_gradients(grad, at, nn::folded_weights(folded, r.weight, r.bias).weight,

@@ -131,6 +131,10 @@ TORCH_LIBRARY(orthobatch, m) {
   define(
       "track_(Tensor(a!) mean, Tensor(b!) statistic, Tensor(c!) count, Tensor batch_mean, "
       "Tensor batch_statistic, Tensor report, float? momentum, bool unbiased) -> ()");
+  define(
+      "step_(Tensor x, " + parameters +
+      ", Tensor(a!)? mean, Tensor(b!)? statistic, Tensor(c!)? count, float? momentum, " + layer +
+      ", int sample_stride, bool transform, bool unbiased, str name) -> (Tensor, Tensor, Tensor)");
   define("condition(Tensor covariance, Tensor? weight, str spec) -> (Tensor, Tensor)");
   define("average_map(" + parameters +
          ", Tensor mean, Tensor statistic, str spec, bool transform=False) -> (Tensor, Tensor)");

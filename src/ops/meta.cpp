@@ -53,7 +53,7 @@ Tensor output(const Tensor& x, const OptionalTensor& read, const Tensor& weight,
               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
               int64_t groups, bool zeros) {
   const Tensor& in = read.has_value() ? *read : x;
-  if (stride.empty()) return at::linear(in.flatten(1), weight);
+  if (groups == 0) return at::linear(in.flatten(1), weight);
   std::vector<int64_t> around, none(stride.size());
   for (size_t d = 0; d < stride.size(); ++d) around.push_back(zeros ? padding[2 * d] : 0);
   return at::convolution(in, weight, {}, stride, around, dilation, /*transposed=*/false, none,

@@ -23,6 +23,14 @@ using Train = Tensors6(const Tensor& x, const OptionalTensor& weight, const Opti
                        const OptionalTensor& skew, string_view spec, int64_t channels, int64_t dims,
                        int64_t sample_stride, bool transform, string_view name);
 
+/// A batch of training as a module takes it, in one call: `train`, then `track_` where there are
+/// running averages. Z, conditioned covariance and counts.
+using Step = std::tuple<Tensor, Tensor, Tensor>(
+    const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+    const OptionalTensor& skew, const OptionalTensor& mean, const OptionalTensor& statistic,
+    const OptionalTensor& count, c10::optional<double> momentum, string_view spec, int64_t channels,
+    int64_t dims, int64_t sample_stride, bool transform, bool unbiased, string_view name);
+
 /// Z from running statistics.
 using Evaluate = Tensor(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                         const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
@@ -37,8 +45,8 @@ using Backward = Tensors4(const Tensor& grad, const Tensor& x, const OptionalTen
                           int64_t dims, int64_t sample_stride, bool transform, string_view name,
                           std::array<bool, 4> wanted);
 
-/// The output of what reads Z: a convolution, or, with an empty stride, a linear layer over whole
-/// maps. `read` is what it reads in place of x where that is padded or pooled first; padding is by
+/// The output of what reads Z: a convolution, or, with groups = 0, a linear layer over whole maps.
+/// `read` is what it reads in place of x where that is padded or pooled first; padding is by
 /// direction, before and behind.
 using FoldedTrain = Tensors6(const Tensor& x, const OptionalTensor& read,
                              const OptionalTensor& weight, const OptionalTensor& bias,

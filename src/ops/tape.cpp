@@ -68,13 +68,14 @@ Tensor record(const core::Statistics& statistics, nn::LayerCall made) {
       at::kDouble);
 }
 
-nn::LayerCall replay(const Tensor& tape, const Call& call, core::Real real, int64_t sample_stride) {
+std::shared_ptr<const nn::LayerCall> replay(const Tensor& tape, const Call& call, core::Real real,
+                                            int64_t sample_stride) {
   const Layer& layer = call.layer();
   TORCH_CHECK(tape.scalar_type() == at::kDouble && tape.numel() == tape_size(layer),
               call.callee().description(), ": expected the tape of a forward pass, ",
               tape_size(layer), " doubles, got ", tape.numel(), " values of type ",
               tape.scalar_type());
-  if (const auto made = tapes().find(tape.data_ptr())) return *made;
+  if (auto made = tapes().find(tape.data_ptr())) return made;
   ++copies;
   const Tensor dense = tape.cpu().contiguous();
   const double* values = dense.data_ptr<double>();
@@ -84,7 +85,8 @@ nn::LayerCall replay(const Tensor& tape, const Call& call, core::Real real, int6
   statistics.covariance = core::BlockMatrix(layer.channels, layer.algebra->block());
   core::Vector& blocks = statistics.covariance.values();
   std::copy_n(values + layer.channels, blocks.size(), blocks.begin());
-  return nn::call_on_statistics(call.callee(), std::move(statistics), real, sample_stride);
+  return std::make_shared<const nn::LayerCall>(
+      nn::call_on_statistics(call.callee(), std::move(statistics), real, sample_stride));
 }
 
 int64_t replays_from_copies() { return copies; }

@@ -14,7 +14,8 @@ int64_t tape_size(const Layer& layer);
 Tensor record(const core::Statistics& statistics, nn::LayerCall made);
 
 /// The same call again. The tape must be of that layer.
-nn::LayerCall replay(const Tensor& tape, const Call& call, core::Real real, int64_t sample_stride);
+std::shared_ptr<const nn::LayerCall> replay(const Tensor& tape, const Call& call, core::Real real,
+                                            int64_t sample_stride);
 
 /// How often `replay` had to make the call anew, so far.
 int64_t replays_from_copies();

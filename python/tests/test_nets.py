@@ -1,0 +1,392 @@
+"""Whole nets: converting, folding, exporting, statistics."""
+
+import copy
+import io
+
+import orthobatch
+import pytest
+import torch
+import torch.nn.functional as F
+from orthobatch import BatchOrtho1d, BatchOrtho2d, BatchOrtho3d, FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear
+from specs import SPECS
+from torch import nn
+
+TORCH2 = int(torch.__version__.split(".")[0]) >= 2
+
+
+def resnet(spec=None):
+    torchvision = pytest.importorskip("torchvision")
+    model = torchvision.models.resnet18(num_classes=10)
+    return model if spec is None else orthobatch.convert(model, spec, verbose=False)
+
+
+def trained(model, x, steps=3):
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), torch.arange(x.size(0)) % 10).backward()
+        optimizer.step()
+    return model
+
+
+# --------------------------------------------------------------------------------------- converting
+
+
+def test_convert_resnet(capsys):
+    model = resnet()
+    x = torch.randn(8, 3, 32, 32)
+    trained(model, x)
+    before = copy.deepcopy(model).eval()(x)
+    bn = copy.deepcopy(model.layer2[0].bn1)
+    result = orthobatch.convert(model, "ZCA(1e-5, group_size=16)", skip=["layer4.*", "bn1"])
+    assert result is model
+    said = capsys.readouterr().err
+    assert "14 BatchNorm layers are ZCA(1e-5,1e12,group_size=16) now: layer1.0.bn1, " in said
+    assert "skipped bn1, layer4.0.bn1" in said
+    layer = model.layer2[0].bn1
+    assert isinstance(layer, BatchOrtho2d) and isinstance(model.bn1, nn.BatchNorm2d)
+    assert torch.equal(layer.weight, bn.weight) and torch.equal(layer.running_mean, bn.running_mean)
+    assert torch.allclose(layer.running_cov.diagonal(), bn.running_var.double() + 1e-5)
+    assert layer.num_batches_tracked == 3 and layer.name == "layer2.0.bn1" and layer.training
+    # Without correlations the converted net is the net it was.
+    assert torch.allclose(model.eval()(x), before, atol=1e-4)
+    trained(model.train(), x)
+    assert layer.running_cov.tril(-1).abs().max() > 0
+
+
+@pytest.mark.parametrize("spec", ["BN", "ZCA(1e-5)", "ZCA_corr(1e-5)", "LDL(1e-5)", "PCA(1e-5)", "ZCAM(1e-5,1e12,0)"])
+@pytest.mark.parametrize("running_average", ["covariance", "transform"])
+def test_convert_keeps_the_function(spec, running_average):
+    bn = nn.BatchNorm2d(5)
+    bn(torch.randn(9, 5, 4, 4) * torch.arange(1, 6).view(1, 5, 1, 1) + 2)
+    with torch.no_grad():
+        bn.weight.uniform_(0.5, 2)
+        bn.bias.uniform_(-1, 1)
+    bn.eval()
+    layer = orthobatch.convert(copy.deepcopy(bn), spec, verbose=False, running_average=running_average)
+    assert not layer.training
+    x = torch.randn(3, 5, 4, 4)
+    z, want = layer(x), bn(x)
+    if spec.startswith("PCA"):  # principal axes are in the order of their variance
+        bare = (z - bn.bias.view(1, 5, 1, 1)) / bn.weight.view(1, 5, 1, 1)
+        z = bare.flip(1) * bn.weight.view(1, 5, 1, 1) + bn.bias.view(1, 5, 1, 1)
+    assert torch.allclose(z, want, atol=1e-4)
+
+
+def test_convert_other_nets():
+    shared = nn.BatchNorm1d(4)
+    model = nn.ModuleDict({"a": nn.Sequential(nn.Linear(3, 4), shared), "b": nn.Sequential(shared, nn.BatchNorm3d(2))})
+    orthobatch.convert(model, "LDL(1e-5)", verbose=False)
+    assert isinstance(model["a"][1], BatchOrtho1d) and model["a"][1] is model["b"][0]
+    assert isinstance(model["b"][1], BatchOrtho3d)
+    none = nn.BatchNorm2d(3, affine=False, track_running_stats=False, momentum=None)
+    layer = orthobatch.convert(none, verbose=False)
+    assert layer.weight is None and layer.running_mean is None and layer.momentum is None
+    chosen = orthobatch.convert(
+        nn.Sequential(nn.BatchNorm2d(4), nn.BatchNorm2d(64)), verbose=False, skip=lambda path, m: m.num_features < 8
+    )
+    assert isinstance(chosen[0], nn.BatchNorm2d) and isinstance(chosen[1], BatchOrtho2d)
+    with pytest.raises(ValueError, match="LazyBatchNorm2d"):
+        orthobatch.convert(nn.Sequential(nn.LazyBatchNorm2d()), verbose=False)
+    with pytest.raises(ValueError, match="unknown method"):
+        orthobatch.convert(nn.BatchNorm2d(4), "Zeca")
+
+
+def test_norm_layer_arguments():
+    torchvision = pytest.importorskip("torchvision")
+    import pickle
+
+    model = torchvision.models.resnet18(norm_layer=orthobatch.zca16)
+    assert model.bn1.spec == "ZCA(1e-5,1e12,group_size=16)"
+    mobile = torchvision.models.mobilenet_v2(norm_layer=orthobatch.norm_layer("LDL(1e-5, group_size=8)", momentum=0.01))
+    layers = orthobatch.layers_of(mobile)
+    assert len(layers) == 52 and all(m.momentum == 0.01 for _, m in layers)
+    assert pickle.loads(pickle.dumps(orthobatch.zcae)) is orthobatch.zcae
+    for make in (orthobatch.bn, orthobatch.zca, orthobatch.zca64, orthobatch.zcam, orthobatch.zcae, orthobatch.ldl):
+        assert isinstance(make(8, eps=1e-3, momentum=0.2), BatchOrtho2d)
+
+
+# ------------------------------------------------------------------------------------------- folding
+
+CONVOLUTIONS = [
+    dict(padding=1),
+    dict(padding=0, stride=2),
+    dict(padding=2, dilation=2, bias=False),
+    dict(padding="same", kernel_size=4),
+    dict(padding=1, padding_mode="reflect"),
+    dict(padding=1, padding_mode="circular"),
+    dict(padding=(2, 0), groups=2),
+]
+
+
+def pair_of(spec, options, dtype=torch.double):
+    options = dict(options)
+    norm = BatchOrtho2d(4, spec, dtype=dtype)
+    conv = nn.Conv2d(4, 6, options.pop("kernel_size", 3), dtype=dtype, **options)
+    with torch.no_grad():
+        norm.bias.uniform_(-1, 1)
+        if norm.weight is not None:
+            norm.weight.uniform_(0.5, 2)
+        if norm.skew is not None:
+            norm.skew.uniform_(-1, 1)
+    return norm, conv
+
+
+def compare(a, b, x, tolerance):
+    """Output, gradients and state of two ways to compute the same."""
+    results = []
+    for module in (a, b):
+        x = x.detach().requires_grad_()
+        y = module(x)
+        (y**3).sum().backward()
+        named = dict(module.named_parameters())
+        grads = [named[k].grad for k in sorted(named, key=lambda k: k.replace("norm", "0").replace("conv", "1").replace("linear", "1"))]
+        results.append([y.detach(), x.grad, *grads, *module.buffers()])
+    for s, t in zip(*results):
+        scale = t.double().abs().max().clamp(min=1e-3)
+        assert float((s - t).double().abs().max() / scale) < tolerance
+
+
+@pytest.mark.parametrize("options", CONVOLUTIONS)
+@pytest.mark.parametrize("spec", ["ZCA(1e-5)", "ZCA(1e-5, group_size=2)", "LDL(1e-5)->W->Gamma", "BN"])
+def test_folded_convolution(spec, options):
+    norm, conv = pair_of(spec, options)
+    pair = FoldedConv2d(copy.deepcopy(norm), copy.deepcopy(conv))
+    x = torch.randn(5, 4, 7, 8, dtype=torch.double) + 0.5
+    compare(pair, nn.Sequential(norm, conv), x, 1e-9)
+    pair.eval()
+    norm.eval()
+    compare(pair, nn.Sequential(norm, conv), x, 1e-9)
+    assert torch.allclose(orthobatch.fold(pair)(x), conv(norm(x)), atol=1e-9)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_folded_gradients(spec):
+    norm, conv = pair_of(spec, dict(padding=1))
+    pair = FoldedConv2d(norm, conv)
+    x = (torch.randn(4, 4, 3, 3, dtype=torch.double) + 0.5).requires_grad_()
+    out = lambda x, w, b: torch.ops.orthobatch.folded_train(  # noqa: E731
+        x, None, norm.weight, norm.bias, norm.skew, w, b, *geometry(pair), norm.spec, 4, 2
+    )[0]
+    assert torch.autograd.gradcheck(out, (x, conv.weight, conv.bias))
+
+
+def geometry(pair):
+    return pair._stride, pair._padding, pair._dilation, pair._groups, pair._zeros
+
+
+@pytest.mark.parametrize("options", CONVOLUTIONS)
+def test_batches_that_do_not_fold(options):
+    """A mean far from 0 in float: the step goes through one and then the other, and is counted."""
+    norm, conv = pair_of("ZCA(1e-5)", options, torch.float)
+    pair = FoldedConv2d(copy.deepcopy(norm), copy.deepcopy(conv))
+    x = torch.randn(5, 4, 7, 8) + 300
+    compare(pair, nn.Sequential(norm, conv), x, 2e-2)
+    assert pair.unfolded == 1
+    assert orthobatch.summary(pair)[0].unfolded == 1
+
+
+def test_other_pairs():
+    x = torch.randn(6, 4, 9, dtype=torch.double)
+    norm, conv = BatchOrtho1d(4, "ZCA(1e-5)").double(), nn.Conv1d(4, 5, 3, padding=1).double()
+    compare(FoldedConv1d(copy.deepcopy(norm), copy.deepcopy(conv)), nn.Sequential(norm, conv), x, 1e-9)
+    norm, linear = BatchOrtho1d(4, "LDL(1e-5)").double(), nn.Linear(36, 5).double()
+    compare(
+        FoldedLinear(copy.deepcopy(norm), copy.deepcopy(linear)), nn.Sequential(norm, nn.Flatten(), linear), x, 1e-9
+    )
+    norm, conv = BatchOrtho3d(4, "ZCA(1e-5)").double(), nn.Conv3d(4, 5, 2, padding=1).double()
+    compare(
+        FoldedConv3d(copy.deepcopy(norm), copy.deepcopy(conv)), nn.Sequential(norm, conv),
+        torch.randn(5, 4, 3, 3, 3, dtype=torch.double), 1e-9,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="reads the 4 channels of the norm, got one of 5"):
+        FoldedConv2d(BatchOrtho2d(4), nn.Conv2d(5, 4, 1))
+    with pytest.raises(ValueError, match="expected a BatchOrtho2d and a Conv2d, got BatchOrtho1d"):
+        FoldedConv2d(BatchOrtho1d(4), nn.Conv2d(4, 4, 1))
+
+
+class PreActivation(nn.Module):
+    """norm → conv, as the paper's nets have it, with a branch and a functional flatten."""
+
+    def __init__(self, spec):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 3)
+        self.norm1 = BatchOrtho2d(8, spec)
+        self.conv2 = nn.Conv2d(8, 8, 3, padding=1)
+        self.norm2 = BatchOrtho2d(8, spec)
+        self.norm3 = BatchOrtho2d(8, spec)
+        self.fc = nn.Linear(8 * 36, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.conv1(x))
+        x = torch.relu(self.conv2(self.norm1(x)))
+        y = self.norm2(x)
+        x = torch.relu(y) + y  # read twice: no pair
+        return self.fc(torch.flatten(self.norm3(x), 1))
+
+
+@pytest.mark.parametrize("spec", ["ZCA(1e-5)", "ZCA(1e-5, group_size=4)", "LDL(1e-5)->W"])
+def test_fold_training(spec, capsys):
+    model = PreActivation(spec).double()
+    parameters = set(model.parameters())
+    other = copy.deepcopy(model)
+    folded = orthobatch.fold_training(model)
+    assert "2 pairs joined: norm1 and conv2, norm3 and fc" in capsys.readouterr().err
+    assert isinstance(folded.conv2, FoldedConv2d) and isinstance(folded.fc, FoldedLinear)
+    assert set(folded.parameters()) == parameters
+    x = torch.randn(12, 3, 8, 8, dtype=torch.double)
+    a, b = folded(x), other(x)
+    assert torch.allclose(a, b, atol=1e-9)
+    a.square().sum().backward()
+    b.square().sum().backward()
+    assert torch.allclose(folded.conv1.weight.grad, other.conv1.weight.grad, atol=1e-9)
+    folded.eval()
+    other.eval()
+    assert torch.allclose(folded(x), other(x), atol=1e-9)
+    for net in (folded, other):
+        plain = orthobatch.fold(net)
+        assert not any("orthobatch" in type(m).__module__ for m in plain.modules())
+        assert torch.allclose(plain(x), other(x), atol=1e-9)
+    scripted = torch.jit.script(folded)
+    assert torch.allclose(scripted(x), other(x), atol=1e-9)
+
+
+class Branching(nn.Module):
+    """What torch.fx cannot trace."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4), nn.Conv2d(4, 4, 3))
+        self.head = BatchOrtho2d(4)
+
+    def forward(self, x):
+        if x.sum() > 0:
+            x = -x
+        return self.head(self.body(x))
+
+
+def test_fold_without_a_trace():
+    model = Branching()
+    x = torch.randn(5, 3, 8, 8)
+    model(x)
+    model.eval()
+    with pytest.warns(UserWarning, match="torch.fx cannot trace Branching"):
+        folded = orthobatch.fold(model)
+    assert isinstance(folded.body[1], nn.Identity) and isinstance(folded.head, nn.Conv2d)
+    assert torch.allclose(folded(x), model(x), atol=1e-5)
+
+
+def test_fold_of_layers_used_twice():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(4, 4, 1)
+            self.norm = BatchOrtho2d(4, "ZCA(1e-5)")
+
+        def forward(self, x):
+            return self.norm(self.conv(self.norm(self.conv(x))))
+
+    model = Twice()
+    x = torch.randn(6, 4, 5, 5)
+    model(x)
+    model.eval()
+    assert torch.allclose(orthobatch.fold(model)(x), model(x), atol=1e-5)
+
+
+def test_fold_needs_statistics():
+    with pytest.raises(ValueError, match="expected running statistics"):
+        orthobatch.fold(nn.Sequential(BatchOrtho2d(4, track_running_stats=False)))
+
+
+def test_fold_of_resnet():
+    model = resnet("ZCA(1e-5, group_size=16)")
+    x = torch.randn(8, 3, 64, 64)
+    trained(model, x)
+    model.eval()
+    folded = orthobatch.fold(model)
+    assert type(folded) is type(model) and not orthobatch.layers_of(folded)
+    with torch.no_grad():
+        want = model(x)
+        assert float((folded(x) - want).abs().max()) < 1e-5 * float(want.abs().max().clamp(min=1))
+        traced = torch.jit.trace(folded, x)
+        file = io.BytesIO()
+        torch.jit.save(traced, file)
+        assert b"orthobatch" not in file.getvalue()
+        scripted = torch.jit.script(folded)
+        assert torch.allclose(scripted(x), want, atol=1e-4)
+
+
+def test_onnx(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    model = PreActivation("ZCA(1e-5)")
+    x = torch.randn(6, 3, 8, 8)
+    model(x)
+    model.eval()
+    path = str(tmp_path / "net.onnx")
+    options = {"dynamo": False} if TORCH2 else {}
+    torch.onnx.export(
+        orthobatch.fold(model), x, path, input_names=["x"], output_names=["y"],
+        dynamic_axes={"x": {0: "batch"}}, **options,
+    )  # fmt: skip
+    onnx.checker.check_model(onnx.load(path))
+    assert all(n.domain == "" for n in onnx.load(path).graph.node)
+    if TORCH2:
+        runtime = pytest.importorskip("onnxruntime")
+        session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        (y,) = session.run(None, {"x": x[:4].numpy()})
+        assert torch.allclose(torch.from_numpy(y), model(x[:4]), atol=1e-4)
+
+
+# ---------------------------------------------------------------------------------------- statistics
+
+
+def small():
+    return nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Conv2d(4, 4, 3), BatchOrtho2d(4, "BN"))
+
+
+def test_update_statistics():
+    model = small()
+    batches = [torch.randn(8, 3, 8, 8) for _ in range(4)]
+    for b in batches:
+        model(b)
+    seen = orthobatch.update_statistics(model, [(b, 0) for b in batches])
+    assert seen == 4 and model.training and model[1].momentum == 0.1 and model[1].num_batches_tracked == 4
+    outputs = [model[0](b) for b in batches]
+    want = torch.stack([orthobatch.covariance(y) for y in outputs]).mean(0) + 1e-5 * torch.eye(4)
+    assert torch.allclose(model[1].running_cov, want, atol=1e-6)
+    again = copy.deepcopy(model)
+    orthobatch.update_statistics(again, batches)
+    assert torch.equal(again[5].running_var, model[5].running_var)  # dropout was off
+    assert orthobatch.update_statistics(model, batches, batches=2) == 2
+
+    state = copy.deepcopy(model.state_dict())
+    for bad in ([], [batches[0], torch.randn(8, 5, 8, 8)]):
+        with pytest.raises((ValueError, RuntimeError)):
+            orthobatch.update_statistics(model, bad)
+        assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
+        assert model.training and model[1].momentum == 0.1
+
+
+def test_freeze():
+    model, x = small(), torch.randn(8, 3, 8, 8)
+    model(x)
+    orthobatch.freeze(model, parameters=True)
+    model.train()
+    before = copy.deepcopy(model[1].state_dict())
+    z = model[1](model[0](x))
+    assert all(torch.equal(v, before[k]) for k, v in model[1].state_dict().items())
+    assert torch.equal(z, copy.deepcopy(model[1]).eval()(model[0](x))) and not model[1].weight.requires_grad
+    orthobatch.unfreeze(model)
+    model(x)
+    assert model[1].num_batches_tracked == 2 and model[1].weight.requires_grad
+    with pytest.raises(ValueError, match="keeps none"):
+        orthobatch.freeze(BatchOrtho2d(4, track_running_stats=False))
+
+
+def test_summary():
+    model = orthobatch.name_layers(small())
+    assert orthobatch.summary(model)[0].samples == 0
+    model(torch.randn(8, 3, 8, 8))
+    rows = orthobatch.summary(model)
+    assert [r.name for r in rows] == ["1", "5"] and rows[0].samples == 8 * 36 and rows[0].condition_number > 1
+    assert 1 <= rows[0].effective_rank <= 4 and "eff.rank" in str(rows) and model[1].name == "1"
