@@ -1,23 +1,28 @@
 // Derivatives of the operators, which are operators again: everything goes through the dispatcher,
-// so what stands above it (functorch, tracing, fake tensors) sees each step. And autocast: the
+// so what stands above it (functorch, tracing, fake tensors) sees each step. The nodes are made as
+// torch makes its own: torch::autograd::Function refuses functorch's transforms. And autocast: the
 // layers compute in float.
 
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 #include <torch/torch.h>
 
-#include "nn/autograd.h"
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <mutex>
+
 #include "ops/operators.h"
 
 namespace orthobatch::ops::autograd {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-/// The operator of that name, below what is being done.
+/// The operator of that name.
 template <typename Signature>
 c10::TypedOperatorHandle<Signature> find(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
@@ -52,14 +57,72 @@ const auto& folded_backward_operator() {
   return op;
 }
 
-/// The empty constant that stands for an absent tensor in what autograd keeps, and back. No
-/// operator ever sees it.
-Tensor present(const OptionalTensor& t) {
-  static const Tensor* const none = new Tensor(at::empty({0}));
-  return t.has_value() ? *t : *none;
+// --------------------------------------------------------------------------------------- nodes
+
+/// A step backward: the gradients of the inputs from that of the output. `saved` are the tensors
+/// that were kept, undefined where there was none.
+using Derive = std::function<variable_list(const Tensor& grad, const variable_list& saved,
+                                           const std::vector<bool>& wanted)>;
+
+class Derivative : public torch::autograd::Node {
+ public:
+  Derivative(const char* name, Derive derive) : name_(name), derive_(std::move(derive)) {}
+
+  void keep(const Tensor& t) { saved_.emplace_back(t, /*is_output=*/false); }
+
+  variable_list apply(variable_list&& grads) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto defined = [](const Tensor& t) { return t.defined(); };
+    if (std::none_of(grads.begin(), grads.end(), defined)) return variable_list(num_outputs());
+    variable_list saved;
+    for (const auto& s : saved_) saved.push_back(s.unpack());
+    std::vector<bool> wanted;
+    for (size_t k = 0; k < num_outputs(); ++k) wanted.push_back(task_should_compute_output(k));
+    return derive_(grads[0], saved, wanted);
+  }
+  void release_variables() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& s : saved_) s.reset_data();
+  }
+  std::string name() const override { return name_; }
+
+ private:
+  const char* name_;
+  Derive derive_;
+  std::vector<torch::autograd::SavedVariable> saved_;
+};
+
+/// A node for an operator of those inputs, its edges in their order; null where none needs a
+/// gradient.
+template <typename... Inputs>
+std::shared_ptr<Derivative> node_for(const char* name, Derive derive, const Inputs&... inputs) {
+  if (!torch::autograd::compute_requires_grad(inputs...)) return nullptr;
+  std::shared_ptr<Derivative> node(new Derivative(name, std::move(derive)),
+                                   torch::autograd::deleteNode);
+  node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
+  (node->keep(inputs), ...);
+  return node;
 }
-OptionalTensor absent(const Tensor& t) {
-  return t.dim() == 1 && t.numel() == 0 ? OptionalTensor() : OptionalTensor(t);
+
+template <size_t N>
+std::array<bool, N> as_array(const std::vector<bool>& wanted) {
+  std::array<bool, N> out;
+  for (size_t k = 0; k < N; ++k) out[k] = wanted[k];
+  return out;
+}
+/// Undefined where it was not wanted, as autograd has it.
+variable_list only(variable_list all, const std::vector<bool>& wanted) {
+  for (size_t k = 0; k < all.size(); ++k)
+    if (!wanted[k]) all[k] = Tensor();
+  return all;
+}
+
+OptionalTensor optional(const Tensor& t) {
+  return t.defined() ? OptionalTensor(t) : OptionalTensor();
+}
+/// What was kept behind the first `inputs`.
+at::TensorList rest(const variable_list& saved, size_t inputs) {
+  return {saved.data() + inputs, saved.size() - inputs};
 }
 
 /// What names a layer, and how it is run: all that is no tensor.
@@ -67,6 +130,14 @@ struct Arguments {
   std::string spec, name;
   int64_t channels, dims, sample_stride;
   bool transform;
+
+  Arguments(string_view s, int64_t c, int64_t d, int64_t stride, bool t, string_view n)
+      : spec(s.data(), s.size()),
+        name(n.data(), n.size()),
+        channels(c),
+        dims(d),
+        sample_stride(stride),
+        transform(t) {}
 };
 /// What reads it.
 struct ReaderArguments {
@@ -75,107 +146,55 @@ struct ReaderArguments {
   bool zeros;
 };
 
-std::string text(string_view s) { return {s.data(), s.size()}; }
-
-template <typename Value>
-void keep(AutogradContext* ctx, const char* name, Value value) {
-  ctx->saved_data[name] =
-      c10::IValue::make_capsule(c10::make_intrusive<nn::KeptCall<Value>>(std::move(value)));
-}
-template <typename Value>
-const Value& kept(AutogradContext* ctx, const char* name) {
-  return static_cast<const nn::KeptCall<Value>*>(ctx->saved_data[name].toCapsule().get())->call;
-}
-
-template <size_t N>
-std::array<bool, N> wanted_of(AutogradContext* ctx) {
-  std::array<bool, N> out;
-  for (size_t k = 0; k < N; ++k) out[k] = ctx->needs_input_grad(k);
-  return out;
-}
-/// Undefined where it was not wanted, as autograd has it.
-template <size_t N>
-variable_list gradients(std::array<Tensor, N> all, const std::array<bool, N>& wanted,
-                        size_t inputs) {
-  variable_list out(inputs);
-  for (size_t k = 0; k < N; ++k)
-    if (wanted[k]) out[k] = std::move(all[k]);
-  return out;
-}
-
-variable_list list_of(const Tensors6& t) {
-  return {std::get<0>(t), std::get<1>(t), std::get<2>(t),
-          std::get<3>(t), std::get<4>(t), std::get<5>(t)};
-}
-Tensors6 tuple_of(const variable_list& l) { return {l[0], l[1], l[2], l[3], l[4], l[5]}; }
-
-/// The statistics of a batch are no function to differentiate: the layer's gradient has them.
-void mark_statistics(AutogradContext* ctx, const variable_list& outputs) {
-  ctx->mark_non_differentiable({outputs.begin() + 1, outputs.end()});
-  ctx->set_materialize_grads(false);  // they would get zeros
-}
-
 // ---------------------------------------------------------------------------------- the layer
 
-variable_list layer_backward(AutogradContext* ctx, const Tensor& grad, size_t inputs) {
-  const auto& a = kept<Arguments>(ctx, "layer");
-  const variable_list t = ctx->get_saved_variables();
-  const std::array<bool, 4> wanted = wanted_of<4>(ctx);
-  const auto [x, weight, bias, skew] =
-      backward_operator().call(grad, t[0], absent(t[1]), absent(t[2]), absent(t[3]),
-                               at::TensorList(t.data() + 4, t.size() - 4), a.spec, a.channels,
-                               a.dims, a.sample_stride, a.transform, a.name, wanted);
-  return gradients<4>({x, weight, bias, skew}, wanted, inputs);
+Derive layer_derivative(Arguments a) {
+  return [a = std::move(a)](const Tensor& grad, const variable_list& t,
+                            const std::vector<bool>& wanted) {
+    const auto [x, weight, bias, skew] = backward_operator().call(
+        grad, t[0], optional(t[1]), optional(t[2]), optional(t[3]), rest(t, 4), a.spec, a.channels,
+        a.dims, a.sample_stride, a.transform, a.name, as_array<4>(wanted));
+    return only({x, weight, bias, skew}, wanted);
+  };
 }
 
-struct TrainFunction : Function<TrainFunction> {
-  static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                               const Tensor& bias, const Tensor& skew, Arguments a) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const variable_list out =
-        list_of(train_operator().call(x, absent(weight), absent(bias), absent(skew), a.spec,
-                                      a.channels, a.dims, a.sample_stride, a.transform, a.name));
-    mark_statistics(ctx, out);
-    ctx->save_for_backward({x, weight, bias, skew, out[5]});
-    keep(ctx, "layer", std::move(a));
-    return out;
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    return layer_backward(ctx, grads[0], 5);
-  }
-};
-
+/// The statistics of a batch have no history: the layer's gradient has them in it.
 Tensors6 train(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                const OptionalTensor& skew, string_view spec, int64_t channels, int64_t dims,
                int64_t sample_stride, bool transform, string_view name) {
-  return tuple_of(TrainFunction::apply(
-      x, present(weight), present(bias), present(skew),
-      Arguments{text(spec), text(name), channels, dims, sample_stride, transform}));
-}
-
-struct EvaluateFunction : Function<EvaluateFunction> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                        const Tensor& bias, const Tensor& skew, const Tensor& mean,
-                        const Tensor& statistic, Arguments a) {
+  const auto node = node_for(
+      "OrthobatchTrain", layer_derivative({spec, channels, dims, sample_stride, transform, name}),
+      x, value_or_none(weight), value_or_none(bias), value_or_none(skew));
+  Tensors6 out = [&] {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor z =
-        evaluate_operator().call(x, absent(weight), absent(bias), absent(skew), mean, statistic,
-                                 a.spec, a.channels, a.dims, a.transform, a.name);
-    ctx->save_for_backward({x, weight, bias, skew, mean, statistic});
-    keep(ctx, "layer", std::move(a));
-    return z;
+    return train_operator().call(x, weight, bias, skew, spec, channels, dims, sample_stride,
+                                 transform, name);
+  }();
+  if (node) {
+    node->keep(std::get<5>(out));
+    torch::autograd::set_history(std::get<0>(out), node);
   }
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    return layer_backward(ctx, grads[0], 7);
-  }
-};
+  return out;
+}
 
 Tensor evaluate(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                 const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
                 string_view spec, int64_t channels, int64_t dims, bool transform,
                 string_view name) {
-  return EvaluateFunction::apply(x, present(weight), present(bias), present(skew), mean, statistic,
-                                 Arguments{text(spec), text(name), channels, dims, 1, transform});
+  const auto node =
+      node_for("OrthobatchEvaluate", layer_derivative({spec, channels, dims, 1, transform, name}),
+               x, value_or_none(weight), value_or_none(bias), value_or_none(skew));
+  Tensor z = [&] {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return evaluate_operator().call(x, weight, bias, skew, mean, statistic, spec, channels, dims,
+                                    transform, name);
+  }();
+  if (node) {
+    node->keep(mean);
+    node->keep(statistic);
+    torch::autograd::set_history(z, node);
+  }
+  return z;
 }
 
 /// The versions of what is changed in place count on.
@@ -209,38 +228,16 @@ std::tuple<Tensor, Tensor, Tensor> step(const Tensor& x, const OptionalTensor& w
 
 // ----------------------------------------------------------------- folded into what reads it
 
-variable_list folded_layer_backward(AutogradContext* ctx, const Tensor& grad, size_t inputs) {
-  const auto& a = kept<Arguments>(ctx, "layer");
-  const auto& r = kept<ReaderArguments>(ctx, "reader");
-  const variable_list t = ctx->get_saved_variables();
-  const std::array<bool, 7> wanted = wanted_of<7>(ctx);
-  const auto [x, read, gamma, b, skew, weight, bias] = folded_backward_operator().call(
-      grad, t[0], absent(t[1]), absent(t[2]), absent(t[3]), absent(t[4]), t[5], absent(t[6]),
-      at::TensorList(t.data() + 7, t.size() - 7), r.stride, r.padding, r.dilation, r.groups,
-      r.zeros, a.spec, a.channels, a.dims, a.sample_stride, a.transform, a.name, wanted);
-  return gradients<7>({x, read, gamma, b, skew, weight, bias}, wanted, inputs);
+Derive folded_derivative(Arguments a, ReaderArguments r) {
+  return [a = std::move(a), r = std::move(r)](const Tensor& grad, const variable_list& t,
+                                              const std::vector<bool>& wanted) {
+    const auto [x, read, gamma, b, skew, weight, bias] = folded_backward_operator().call(
+        grad, t[0], optional(t[1]), optional(t[2]), optional(t[3]), optional(t[4]), t[5],
+        optional(t[6]), rest(t, 7), r.stride, r.padding, r.dilation, r.groups, r.zeros, a.spec,
+        a.channels, a.dims, a.sample_stride, a.transform, a.name, as_array<7>(wanted));
+    return only({x, read, gamma, b, skew, weight, bias}, wanted);
+  };
 }
-
-struct FoldedTrainFunction : Function<FoldedTrainFunction> {
-  static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& read,
-                               const Tensor& gamma, const Tensor& b, const Tensor& skew,
-                               const Tensor& weight, const Tensor& bias, Arguments a,
-                               ReaderArguments r) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const variable_list out = list_of(folded_train_operator().call(
-        x, absent(read), absent(gamma), absent(b), absent(skew), weight, absent(bias), r.stride,
-        r.padding, r.dilation, r.groups, r.zeros, a.spec, a.channels, a.dims, a.sample_stride,
-        a.transform, a.name));
-    mark_statistics(ctx, out);
-    ctx->save_for_backward({x, read, gamma, b, skew, weight, bias, out[5]});
-    keep(ctx, "layer", std::move(a));
-    keep(ctx, "reader", std::move(r));
-    return out;
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    return folded_layer_backward(ctx, grads[0], 9);
-  }
-};
 
 Tensors6 folded_train(const Tensor& x, const OptionalTensor& read, const OptionalTensor& weight,
                       const OptionalTensor& bias, const OptionalTensor& skew,
@@ -248,32 +245,24 @@ Tensors6 folded_train(const Tensor& x, const OptionalTensor& read, const Optiona
                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                       int64_t groups, bool zeros, string_view spec, int64_t channels, int64_t dims,
                       int64_t sample_stride, bool transform, string_view name) {
-  return tuple_of(FoldedTrainFunction::apply(
-      x, present(read), present(weight), present(bias), present(skew), reader_weight,
-      present(reader_bias),
-      Arguments{text(spec), text(name), channels, dims, sample_stride, transform},
-      ReaderArguments{stride.vec(), padding.vec(), dilation.vec(), groups, zeros}));
-}
-
-struct FoldedEvaluateFunction : Function<FoldedEvaluateFunction> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& read,
-                        const Tensor& gamma, const Tensor& b, const Tensor& skew,
-                        const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                        const Tensor& statistic, Arguments a, ReaderArguments r) {
+  const auto node =
+      node_for("OrthobatchFoldedTrain",
+               folded_derivative({spec, channels, dims, sample_stride, transform, name},
+                                 {stride.vec(), padding.vec(), dilation.vec(), groups, zeros}),
+               x, value_or_none(read), value_or_none(weight), value_or_none(bias),
+               value_or_none(skew), reader_weight, value_or_none(reader_bias));
+  Tensors6 out = [&] {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor y = folded_evaluate_operator().call(
-        x, absent(read), absent(gamma), absent(b), absent(skew), weight, absent(bias), r.stride,
-        r.padding, r.dilation, r.groups, r.zeros, mean, statistic, a.spec, a.channels, a.dims,
-        a.transform, a.name);
-    ctx->save_for_backward({x, read, gamma, b, skew, weight, bias, mean, statistic});
-    keep(ctx, "layer", std::move(a));
-    keep(ctx, "reader", std::move(r));
-    return y;
+    return folded_train_operator().call(x, read, weight, bias, skew, reader_weight, reader_bias,
+                                        stride, padding, dilation, groups, zeros, spec, channels,
+                                        dims, sample_stride, transform, name);
+  }();
+  if (node) {
+    node->keep(std::get<5>(out));
+    torch::autograd::set_history(std::get<0>(out), node);
   }
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    return folded_layer_backward(ctx, grads[0], 11);
-  }
-};
+  return out;
+}
 
 Tensor folded_evaluate(const Tensor& x, const OptionalTensor& read, const OptionalTensor& weight,
                        const OptionalTensor& bias, const OptionalTensor& skew,
@@ -282,70 +271,56 @@ Tensor folded_evaluate(const Tensor& x, const OptionalTensor& read, const Option
                        int64_t groups, bool zeros, const Tensor& mean, const Tensor& statistic,
                        string_view spec, int64_t channels, int64_t dims, bool transform,
                        string_view name) {
-  return FoldedEvaluateFunction::apply(
-      x, present(read), present(weight), present(bias), present(skew), reader_weight,
-      present(reader_bias), mean, statistic,
-      Arguments{text(spec), text(name), channels, dims, 1, transform},
-      ReaderArguments{stride.vec(), padding.vec(), dilation.vec(), groups, zeros});
+  const auto node =
+      node_for("OrthobatchFoldedEvaluate",
+               folded_derivative({spec, channels, dims, 1, transform, name},
+                                 {stride.vec(), padding.vec(), dilation.vec(), groups, zeros}),
+               x, value_or_none(read), value_or_none(weight), value_or_none(bias),
+               value_or_none(skew), reader_weight, value_or_none(reader_bias));
+  Tensor y = [&] {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return folded_evaluate_operator().call(x, read, weight, bias, skew, reader_weight, reader_bias,
+                                           stride, padding, dilation, groups, zeros, mean,
+                                           statistic, spec, channels, dims, transform, name);
+  }();
+  if (node) {
+    node->keep(mean);
+    node->keep(statistic);
+    torch::autograd::set_history(y, node);
+  }
+  return y;
 }
 
 // -------------------------------------------------------------------------- second derivatives
 
-[[noreturn]] void refuse(const std::string& spec) {
-  TORCH_CHECK(false, spec,
-              ": expected to be differentiated once; a second derivative is not available");
+/// It would silently leave out the statistics: say so when it is asked for.
+Derive refusal(string_view spec) {
+  return [spec = std::string(spec.data(), spec.size())](const Tensor&, const variable_list&,
+                                                        const std::vector<bool>&) -> variable_list {
+    TORCH_CHECK(false, spec,
+                ": expected to be differentiated once; a second derivative is not available");
+  };
 }
 
-struct BackwardFunction : Function<BackwardFunction> {
-  static variable_list forward(AutogradContext* ctx, const Tensor& grad, const Tensor& x,
-                               const Tensor& weight, const Tensor& bias, const Tensor& skew,
-                               const variable_list& statistics, Arguments a,
-                               std::array<bool, 4> wanted) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [dx, dweight, dbias, dskew] = backward_operator().call(
-        grad, x, absent(weight), absent(bias), absent(skew), statistics, a.spec, a.channels, a.dims,
-        a.sample_stride, a.transform, a.name, wanted);
-    ctx->saved_data["spec"] = a.spec;
-    return {dx, dweight, dbias, dskew};
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list&) {
-    refuse(ctx->saved_data["spec"].toStringRef());
-  }
-};
+template <typename Tuple, typename Node>
+void give_history(Tuple& tensors, const Node& node) {
+  std::apply([&](auto&... t) { (torch::autograd::set_history(t, node), ...); }, tensors);
+}
 
 Tensors4 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
                   const OptionalTensor& bias, const OptionalTensor& skew, at::TensorList statistics,
                   string_view spec, int64_t channels, int64_t dims, int64_t sample_stride,
                   bool transform, string_view name, std::array<bool, 4> wanted) {
-  if (!torch::GradMode::is_enabled()) {
+  const auto node = node_for("OrthobatchBackward", refusal(spec), grad, x, value_or_none(weight),
+                             value_or_none(bias), value_or_none(skew));
+  Tensors4 out = [&] {
     const at::AutoDispatchBelowADInplaceOrView below;
     return backward_operator().call(grad, x, weight, bias, skew, statistics, spec, channels, dims,
                                     sample_stride, transform, name, wanted);
-  }
-  const variable_list d = BackwardFunction::apply(
-      grad, x, present(weight), present(bias), present(skew), statistics.vec(),
-      Arguments{text(spec), text(name), channels, dims, sample_stride, transform}, wanted);
-  return {d[0], d[1], d[2], d[3]};
+  }();
+  if (node) give_history(out, node);
+  return out;
 }
-
-struct FoldedBackwardFunction : Function<FoldedBackwardFunction> {
-  static variable_list forward(AutogradContext* ctx, const Tensor& grad, const Tensor& x,
-                               const Tensor& read, const Tensor& gamma, const Tensor& b,
-                               const Tensor& skew, const Tensor& weight, const Tensor& bias,
-                               const variable_list& statistics, Arguments a, ReaderArguments r,
-                               std::array<bool, 7> wanted) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [dx, dread, dgamma, db, dskew, dweight, dbias] = folded_backward_operator().call(
-        grad, x, absent(read), absent(gamma), absent(b), absent(skew), weight, absent(bias),
-        statistics, r.stride, r.padding, r.dilation, r.groups, r.zeros, a.spec, a.channels, a.dims,
-        a.sample_stride, a.transform, a.name, wanted);
-    ctx->saved_data["spec"] = a.spec;
-    return {dx, dread, dgamma, db, dskew, dweight, dbias};
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list&) {
-    refuse(ctx->saved_data["spec"].toStringRef());
-  }
-};
 
 Tensors7 folded_backward(const Tensor& grad, const Tensor& x, const OptionalTensor& read,
                          const OptionalTensor& weight, const OptionalTensor& bias,
@@ -355,18 +330,17 @@ Tensors7 folded_backward(const Tensor& grad, const Tensor& x, const OptionalTens
                          int64_t groups, bool zeros, string_view spec, int64_t channels,
                          int64_t dims, int64_t sample_stride, bool transform, string_view name,
                          std::array<bool, 7> wanted) {
-  if (!torch::GradMode::is_enabled()) {
+  const auto node = node_for("OrthobatchFoldedBackward", refusal(spec), grad, x,
+                             value_or_none(read), value_or_none(weight), value_or_none(bias),
+                             value_or_none(skew), reader_weight, value_or_none(reader_bias));
+  Tensors7 out = [&] {
     const at::AutoDispatchBelowADInplaceOrView below;
     return folded_backward_operator().call(
         grad, x, read, weight, bias, skew, reader_weight, reader_bias, statistics, stride, padding,
         dilation, groups, zeros, spec, channels, dims, sample_stride, transform, name, wanted);
-  }
-  const variable_list d = FoldedBackwardFunction::apply(
-      grad, x, present(read), present(weight), present(bias), present(skew), reader_weight,
-      present(reader_bias), statistics.vec(),
-      Arguments{text(spec), text(name), channels, dims, sample_stride, transform},
-      ReaderArguments{stride.vec(), padding.vec(), dilation.vec(), groups, zeros}, wanted);
-  return {d[0], d[1], d[2], d[3], d[4], d[5], d[6]};
+  }();
+  if (node) give_history(out, node);
+  return out;
 }
 
 // ------------------------------------------------------------------------------------ autocast
