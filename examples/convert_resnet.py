@@ -157,7 +157,7 @@ def main():
     folder = options.folder or Path.home() / ".cache" / "orthobatch" / options.data
     try:
         (images, labels), (test_images, test_labels) = {"mnist": mnist, "svhn": svhn}[options.data](folder)
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         sys.exit(f"convert_resnet: {error}; `orthobatch data get mnist` fetches MNIST")
     chosen = torch.randperm(len(labels))[: options.images]
     images, labels = images[chosen], labels[chosen]
