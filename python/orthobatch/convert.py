@@ -33,7 +33,7 @@ def _skips(skip: Skip) -> Callable[[str, nn.Module], bool]:
     return lambda path, module: any(fnmatch.fnmatchcase(path, p) for p in patterns)
 
 
-def _like(bn: nn.Module, spec: str, path: str, **options: Any) -> BatchOrthoLayer:
+def _like(bn: Any, spec: str, path: str, **options: Any) -> BatchOrthoLayer:
     """A layer in the place of a BatchNorm: its scale, bias and what it knows of the statistics."""
     kind = next(ours for theirs, ours in _KINDS.items() if isinstance(bn, theirs))
     reference = bn.weight if bn.weight is not None else bn.running_mean
@@ -57,7 +57,8 @@ def _like(bn: nn.Module, spec: str, path: str, **options: Any) -> BatchOrthoLaye
             layer.bias.requires_grad_(bn.bias.requires_grad)
         if layer.running_mean is not None and bn.running_mean is not None:
             layer.running_mean.copy_(bn.running_mean)
-            layer.num_batches_tracked.copy_(bn.num_batches_tracked)
+            if layer.num_batches_tracked is not None and bn.num_batches_tracked is not None:
+                layer.num_batches_tracked.copy_(bn.num_batches_tracked)
             if layer.running_var is not None:
                 layer.running_var.copy_(bn.running_var)
             elif not bn.running_var.is_meta:

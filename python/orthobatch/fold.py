@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple, Type
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 import torch.fx
@@ -18,8 +18,8 @@ from ._library import ops
 from .folded import FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear, _Folded, _FoldedConv
 from .modules import BatchOrthoLayer
 
-_CONVS: Dict[int, Type[nn.Module]] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-_FOLDED = {1: FoldedConv1d, 2: FoldedConv2d, 3: FoldedConv3d}
+_CONVS: Dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+_FOLDED: Dict[int, Any] = {1: FoldedConv1d, 2: FoldedConv2d, 3: FoldedConv3d}
 
 # In-place operators have effects that users of their results do not show.
 torch.fx.node._side_effectful_functions.update({torch.ops.orthobatch.track_, torch.ops.orthobatch.step_})
@@ -44,8 +44,8 @@ class _Place:
 
 
 def _neighbours_by_trace(model: nn.Module) -> List[_Place]:
-    graph = _Tracer().trace(model)
-    modules = dict(model.named_modules())
+    graph: Any = _Tracer().trace(model)
+    modules: Dict[str, Any] = dict(model.named_modules())
     calls = Counter(id(modules[n.target]) for n in graph.nodes if n.op == "call_module")
     touched = {n.target.rpartition(".")[0] for n in graph.nodes if n.op == "get_attr"}
 
@@ -56,7 +56,7 @@ def _neighbours_by_trace(model: nn.Module) -> List[_Place]:
         usable = calls[id(modules[node.target])] == 1 and node.target not in touched
         return node.target if usable and len(node.args) == 1 and not node.kwargs else None
 
-    def is_flatten(node: torch.fx.Node) -> bool:
+    def is_flatten(node: Any) -> bool:
         if node.op == "call_module":
             m = modules[node.target]
             return isinstance(m, nn.Flatten) and m.start_dim == 1 and m.end_dim == -1
@@ -145,7 +145,8 @@ def fold_training(model: nn.Module, *, verbose: bool = True) -> nn.Module:
     for place in _neighbours(model, "fold_training"):
         if place.after is None:
             continue
-        norm, reader = model.get_submodule(place.path), model.get_submodule(place.after)
+        norm: Any = model.get_submodule(place.path)
+        reader: Any = model.get_submodule(place.after)
         dims = norm.dims
         pair: Optional[_Folded] = None
         if type(reader) is _CONVS[dims] and not place.flattened:
@@ -179,7 +180,7 @@ class PointwiseAffine(nn.Module):
         return F.conv1d(x, self.weight.unsqueeze(2), self.bias)
 
 
-def _map_of(norm: BatchOrthoLayer) -> Tuple[Tensor, Tensor]:
+def _map_of(norm: Any) -> Tuple[Tensor, Tensor]:
     """P and q, double: norm(x) = P x + q in evaluation."""
     mean, statistic = norm.running_mean, norm._statistic()
     if mean is None or statistic is None:
@@ -203,19 +204,19 @@ def _apart(P: Tensor, groups: int) -> Optional[Tensor]:
     return None if between > 0 else blocks
 
 
-def _set(module: nn.Module, weight: Tensor, bias: Tensor) -> None:
+def _set(module: Any, weight: Tensor, bias: Tensor) -> None:
     old = module.weight
     module.weight = nn.Parameter(weight.to(old.dtype).contiguous(), requires_grad=old.requires_grad)
     module.bias = nn.Parameter(bias.to(old.dtype), requires_grad=old.requires_grad)
 
 
-def _bias_of(module: nn.Module, outputs: int) -> Tensor:
+def _bias_of(module: Any, outputs: int) -> Tensor:
     if module.bias is None:
         return torch.zeros(outputs, dtype=torch.double)
     return module.bias.detach().double().cpu()
 
 
-def _fold_behind(module: nn.Module, P: Tensor, q: Tensor) -> bool:
+def _fold_behind(module: Any, P: Tensor, q: Tensor) -> bool:
     """P (module(x)) + q in the module's own weights."""
     weight = module.weight.detach().double().cpu()
     bias = _bias_of(module, weight.size(0))
@@ -231,7 +232,7 @@ def _fold_behind(module: nn.Module, P: Tensor, q: Tensor) -> bool:
     return True
 
 
-def _fold_before(module: nn.Module, P: Tensor, q: Tensor) -> bool:
+def _fold_before(module: Any, P: Tensor, q: Tensor) -> bool:
     """module(P x + q) in the module's own weights; not where zeros stand around P x + q."""
     if isinstance(module, nn.Linear):
         places = module.in_features // P.size(0)
@@ -258,7 +259,7 @@ def _fold_before(module: nn.Module, P: Tensor, q: Tensor) -> bool:
     return True
 
 
-def _plain(norm: BatchOrthoLayer, P: Tensor, q: Tensor) -> nn.Module:
+def _plain(norm: Any, P: Tensor, q: Tensor) -> nn.Module:
     """The layer as a 1×1 convolution, in groups where they whiten alone."""
     like = norm.running_mean
     if norm.dims == 1:
@@ -278,7 +279,7 @@ def _plain(norm: BatchOrthoLayer, P: Tensor, q: Tensor) -> nn.Module:
     return conv
 
 
-def _fold_pair(pair: _Folded) -> nn.Module:
+def _fold_pair(pair: Any) -> nn.Module:
     P, q = _map_of(pair.norm)
     reader = pair.linear if isinstance(pair, FoldedLinear) else pair.conv
     if _fold_before(reader, P, q):
@@ -301,10 +302,10 @@ def fold(model: nn.Module, *, verbose: bool = False) -> nn.Module:
         if isinstance(out, BatchOrthoLayer):
             return _plain(out, *_map_of(out)).eval()
         for place in _neighbours(out, "fold"):
-            norm = out.get_submodule(place.path)
+            norm: Any = out.get_submodule(place.path)
             P, q = _map_of(norm)
-            before = None if place.before is None else out.get_submodule(place.before)
-            after = None if place.after is None else out.get_submodule(place.after)
+            before: Any = None if place.before is None else out.get_submodule(place.before)
+            after: Any = None if place.after is None else out.get_submodule(place.after)
             conv = _CONVS[norm.dims]
             done = type(before) in (conv, nn.Linear) and _is_output(before, norm) and _fold_behind(before, P, q)
             if not done and not place.flattened and type(after) is conv:
@@ -326,7 +327,7 @@ def fold(model: nn.Module, *, verbose: bool = False) -> nn.Module:
     return out
 
 
-def _is_output(module: nn.Module, norm: BatchOrthoLayer) -> bool:
+def _is_output(module: Any, norm: BatchOrthoLayer) -> bool:
     """Whether the module's output channels are the norm's: a Linear's are where its output is (N, C)."""
     outputs = module.out_features if isinstance(module, nn.Linear) else module.out_channels
     return outputs == norm.num_features

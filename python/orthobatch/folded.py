@@ -66,7 +66,7 @@ class _Folded(nn.Module):
 class _FoldedConv(_Folded):
     _dims = 0
 
-    def __init__(self, norm: BatchOrthoLayer, conv: nn.Module) -> None:
+    def __init__(self, norm: BatchOrthoLayer, conv: Any) -> None:
         super().__init__(norm)
         self.conv = conv
         kind = type(self).__name__

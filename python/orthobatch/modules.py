@@ -1,7 +1,7 @@
 """BatchOrtho1d, BatchOrtho2d, BatchOrtho3d: modules that stand where BatchNorm1d/2d/3d stood."""
 
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -54,6 +54,15 @@ class BatchOrthoLayer(nn.Module):
     name: str
     frozen: bool
     _batch: Optional[Tuple[Tensor, List[int]]]  # covariance and counts of the last one
+    if TYPE_CHECKING:  # for people's tools alone: TorchScript finds out itself what is None
+        weight: Optional[nn.Parameter]
+        bias: Optional[nn.Parameter]
+        skew: Optional[nn.Parameter]
+        running_mean: Optional[Tensor]
+        running_var: Optional[Tensor]
+        running_cov: Optional[Tensor]
+        running_transform: Optional[Tensor]
+        num_batches_tracked: Optional[Tensor]
 
     def __init__(
         self,
