@@ -118,14 +118,17 @@ def overhead():
 
 
 def test_overhead_of_a_call():
-    """At most 30 µs on an idle machine; others may run here, so the best of a few attempts counts."""
+    """At most 30 µs on an idle machine of 2026; on slower ones, what two calls of BatchNorm take. Others may run
+    here, so the best of a few attempts counts."""
     least = [1e9, 1e9]
+    norm, x = nn.BatchNorm2d(16), torch.randn(8, 16, 4, 4)
     for _ in range(6):
+        limit = max(30, 2 * best(lambda: norm(x)))
         forward, _, evaluation = overhead()
         least = [min(least[0], forward[0]), min(least[1], evaluation[0])]
-        if max(least) <= 30:
+        if max(least) <= limit:
             break
-    assert max(least) <= 30, least
+    assert max(least) <= limit, (least, limit)
 
 
 if __name__ == "__main__":
