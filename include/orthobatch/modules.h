@@ -28,6 +28,7 @@ namespace nn {
 struct CachedFold;
 struct Callee;
 struct LayerCall;
+struct Sampling;
 class LayerRun;
 }  // namespace nn
 
@@ -99,6 +100,7 @@ class BatchOrthoLayer {
   const char* type() const;
   nn::Callee callee() const;
   /// The map of a call, from the statistics of the dense input or from the running ones.
+  nn::Sampling sampling() const;
   nn::LayerCall call_on_batch(const torch::Tensor& x) const;
   nn::LayerCall call_on_average();
   std::shared_ptr<const nn::CachedFold> folded_average();
@@ -169,5 +171,9 @@ std::vector<std::pair<std::string, const BatchOrthoLayer*>> layers_of(const torc
 /// Gives every BatchOrtho layer of a net its path in the net ("block2.norm") as its name, so that
 /// messages say which layer they mean.
 void name_layers(torch::nn::Module& net);
+
+/// Gives every BatchOrtho layer of a net the group. All ranks call it with the same net: they
+/// compare what layers they have, and each throws where a rank has others.
+void synchronize(torch::nn::Module& net, const ProcessGroup& group);
 
 }  // namespace orthobatch

@@ -3,6 +3,7 @@
 #include <torch/arg.h>
 #include <torch/types.h>
 
+#include "orthobatch/process_group.h"
 #include "orthobatch/spec.h"
 
 namespace orthobatch {
@@ -49,6 +50,12 @@ struct BatchOrthoOptions {
   /// once.
   /// 1 or more. Default: 1, every place. May be changed at any time; it is checked when it is used.
   TORCH_ARG(int64_t, sample_stride) = 1;
+
+  /// In training, the statistics are those of the batches of all ranks together, and the gradient
+  /// is that of the sum of their losses; a rank's batch may be empty. Those of γ, b and S are the
+  /// rank's own, to be averaged or added with the net's others. Default: none. May be changed at
+  /// any time, on all ranks alike.
+  TORCH_ARG(ProcessGroup, process_group);
 
   /// How messages call this layer; see `name_layers`. Default: empty. May be changed at any time.
   TORCH_ARG(std::string, name) = "";

@@ -51,6 +51,11 @@ FoldedLayer::~FoldedLayer() = default;
 torch::Tensor FoldedLayer::run(BatchOrthoLayer& norm, bool training, const torch::Tensor& input) {
   LayerRun run(norm, input, training);
   if (run.empty()) return read(input);
+  if (run.x().numel() == 0) {  // it has its part in what other ranks sum up
+    torch::Tensor y = read(nn::apply_layer(run.x(), norm.weight, norm.bias, norm.skew, run.call()));
+    run.finish();
+    return y;
+  }
   Reading reading = this->reading(run.x());
   const bool on_batch = run.call().fold->samples > 0;
   torch::Tensor y;

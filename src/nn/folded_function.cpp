@@ -178,8 +178,7 @@ FoldedTensors folded_gradients(const torch::Tensor& dy, const FoldedTensors& at,
       sums.sum = kernels::passes_for(x).weighted_sums(samples, to_samples(by_tap, groups), groups);
     }
   }
-  const core::LayerGradients layer =
-      algebra.pullback(fold, call.map, call.layer.parameters, std::move(sums), parts);
+  const core::LayerGradients layer = pull_back(call.layer, call.map, std::move(sums), parts);
   if (wants_x) out.x = x_gradient(call, x, direct.input, reads_x, layer.input);
   if (wants_read) out.read = direct.input;
   if (wants_gamma) out.gamma = like(layer.gamma, at.gamma);

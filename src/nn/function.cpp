@@ -2,6 +2,7 @@
 
 #include "kernels/passes.h"
 #include "nn/autograd.h"
+#include "nn/ranks.h"
 #include "nn/sampling.h"
 
 namespace orthobatch::nn {
@@ -20,12 +21,20 @@ torch::Tensor input_gradient(const torch::Tensor& g, const torch::Tensor& x, con
   return dx;
 }
 
+/// Those of no samples.
+core::GradientSums no_sums(const LayerCall& call) {
+  const int64_t channels = call.fold->T.size();
+  return {core::BlockMatrix(channels, call.algebra->product_block()), core::Vector(channels)};
+}
+
 class LayerFunction : public torch::autograd::Function<LayerFunction> {
  public:
   static torch::Tensor forward(AutogradContext* ctx, const torch::Tensor& x,
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& skew, LayerCall call) {
-    const torch::Tensor z = kernels::passes_for(x).transform(x, call.fold->map);
+    // A rank without samples still has its part in what the others sum up.
+    const torch::Tensor z =
+        x.numel() == 0 ? x.clone() : kernels::passes_for(x).transform(x, call.fold->map);
     ctx->save_for_backward({x, weight, bias, skew});
     keep(ctx, std::move(call));
     return z;
@@ -47,19 +56,35 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
 
 }  // namespace
 
+core::LayerGradients pull_back(const LayerCall& call, const core::AffineMap& map,
+                               core::GradientSums sums, core::LayerAlgebra::Wanted wanted) {
+  const core::LayerAlgebra& algebra = *call.algebra;
+  const core::Fold& fold = *call.fold;
+  if (!call.group || fold.samples == 0 || !wanted.input)
+    return algebra.pullback(fold, map, call.parameters, std::move(sums), wanted);
+  core::GradientSums all = sum_over_ranks(call.group, sums);
+  core::LayerGradients out;
+  if (wanted.parameters)
+    out = algebra.pullback(fold, map, call.parameters, std::move(sums), {true, false});
+  out.input = algebra.pullback(fold, map, call.parameters, std::move(all), {false, true}).input;
+  return out;
+}
+
 LayerTensors layer_gradients(const torch::Tensor& dz, const LayerTensors& at, const LayerCall& call,
                              std::array<bool, 4> wanted) {
   const torch::Tensor x = at.x.detach(), g = kernels::same_layout(dz.detach(), x);
   const core::LayerAlgebra::Wanted parts = {wanted[1] || wanted[2] || wanted[3], wanted[0]};
   const core::AffineMap& map = call.fold->map;
   core::GradientSums sums;
-  if (call.algebra->needs_sums(*call.fold, parts))
+  if (x.numel() == 0)
+    sums = no_sums(call);
+  else if (call.algebra->needs_sums(*call.fold, parts))
     sums =
         kernels::passes_for(x).products(g, x, map.center, call.algebra->product_block(), map.sums);
-  const core::LayerGradients gradients =
-      call.algebra->pullback(*call.fold, call.parameters, std::move(sums), parts);
+  const core::LayerGradients gradients = pull_back(call, map, std::move(sums), parts);
   LayerTensors out;
-  if (wanted[0]) out.x = input_gradient(g, x, call, gradients.input);
+  if (wanted[0])
+    out.x = x.numel() == 0 ? torch::zeros_like(x) : input_gradient(g, x, call, gradients.input);
   if (wanted[1]) out.weight = like(gradients.gamma, at.weight);
   if (wanted[2]) out.bias = like(gradients.bias, at.bias);
   if (wanted[3]) out.skew = like(gradients.skew, at.skew);

@@ -8,6 +8,7 @@
 
 #include "core/layer.h"
 #include "kernels/passes.h"
+#include "orthobatch/process_group.h"
 
 namespace orthobatch::nn {
 
@@ -18,7 +19,14 @@ struct LayerCall {
   core::LayerParameters parameters;
   std::string description;
   int64_t sample_stride = 1;  // of the places that the statistics were taken from
+  ProcessGroup group = {};  // whose statistics they are; of this process alone where there is none
 };
+
+/// The layer's part of a backward pass, from the sums over this process's samples: the gradients of
+/// the parameters are of these, that of the input of those of all processes. `map` is the form of
+/// the fold's through which the data were seen.
+core::LayerGradients pull_back(const LayerCall& call, const core::AffineMap& map,
+                               core::GradientSums sums, core::LayerAlgebra::Wanted wanted);
 
 /// The tensors that Z = P (X − μ) + b depends on, or the gradients to them; undefined where absent.
 struct LayerTensors {

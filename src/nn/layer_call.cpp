@@ -7,6 +7,7 @@
 #include "core/registry.h"
 #include "kernels/convert.h"
 #include "kernels/passes.h"
+#include "nn/ranks.h"
 #include "nn/sampling.h"
 #include "orthobatch/errors.h"
 
@@ -32,9 +33,14 @@ BlockMatrix to_blocks(const Vector& values, int64_t channels, int64_t block) {
   return BlockMatrix::from_dense(dense, block);
 }
 
-[[noreturn]] void refuse_values(const Callee& callee, const torch::Tensor& input) {
+[[noreturn]] void refuse_values(const Callee& callee, const torch::Tensor& input,
+                                const ProcessGroup& group) {
   const torch::Tensor x = input.detach();
   const int64_t nan = x.isnan().sum().item<int64_t>(), inf = x.isinf().sum().item<int64_t>();
+  TORCH_CHECK(
+      !group || nan + inf > 0, callee.description(),
+      ": expected finite input whose variance fits the statistics, got other values on some "
+      "rank; the running statistics are unchanged");
   if (nan + inf == 0)
     TORCH_CHECK(false, callee.description(),
                 ": expected input whose variance fits the statistics, got values up to ",
@@ -97,29 +103,45 @@ void check_input(const Callee& callee, const torch::Tensor& input,
     }
 }
 
-void check_samples(const Callee& callee, const torch::Tensor& input, int64_t sample_stride) {
-  TORCH_CHECK(sample_stride >= 1, callee.description(),
-              ": expected a sample_stride of 1 or more, got ", sample_stride);
-  const int64_t samples = sampled(input, sample_stride).numel() / callee.channels;
+void check_samples(const Callee& callee, const torch::Tensor& input, const Sampling& sampling) {
+  TORCH_CHECK(sampling.stride >= 1, callee.description(),
+              ": expected a sample_stride of 1 or more, got ", sampling.stride);
+  if (sampling.group) return;  // others may have more
+  const int64_t samples = sampled(input, sampling.stride).numel() / callee.channels;
   TORCH_CHECK(samples != 1, callee.description(),
               ": Expected more than 1 value per channel when training, got input size ",
-              input.sizes(), sample_stride == 1 ? "" : ", of which sample_stride sees one place");
+              input.sizes(), sampling.stride == 1 ? "" : ", of which sample_stride sees one place");
 }
 
 core::Statistics batch_statistics(const Callee& callee, const torch::Tensor& x,
-                                  int64_t sample_stride, double largest) {
-  const torch::Tensor seen = kernels::dense_layout(sampled(x.detach(), sample_stride));
-  core::Statistics moments = kernels::passes_for(x).moments(seen, callee.algebra->block());
-  const Vector& covariance = moments.covariance.values();
+                                  const Sampling& sampling) {
+  const int64_t block = callee.algebra->block();
+  core::Statistics out;
+  if (x.numel() > 0) {
+    const torch::Tensor seen = kernels::dense_layout(sampled(x.detach(), sampling.stride));
+    out = kernels::passes_for(x).moments(seen, block);
+  } else {
+    out.mean = Vector(callee.channels);
+    out.covariance = BlockMatrix(callee.channels, block);
+  }
+  // What is not finite goes to all ranks, so that all refuse it and none waits for another.
+  if (sampling.group) {
+    out = merge_ranks(sampling.group, out);
+    TORCH_CHECK(out.samples > 1, callee.description(),
+                ": Expected more than 1 value per channel when training, got ", out.samples,
+                " on all ranks together");
+  }
+  const Vector& covariance = out.covariance.values();
   const bool fits = std::all_of(covariance.begin(), covariance.end(),
-                                [&](double c) { return std::abs(c) <= largest; });
-  if (!core::all_finite(moments.mean) || !fits) refuse_values(callee, x);
-  return moments;
+                                [&](double c) { return std::abs(c) <= sampling.largest; });
+  if (!core::all_finite(out.mean) || !fits) refuse_values(callee, x, sampling.group);
+  return out;
 }
 
 LayerCall call_on_statistics(const Callee& callee, core::Statistics statistics, core::Real real,
-                             int64_t sample_stride) {
-  LayerCall call{callee.algebra, nullptr, callee.parameters(), callee.description(), sample_stride};
+                             const Sampling& sampling) {
+  LayerCall call{callee.algebra,       nullptr,         callee.parameters(),
+                 callee.description(), sampling.stride, sampling.group};
   try {
     call.fold = std::make_shared<const core::Fold>(
         callee.algebra->fold(std::move(statistics), call.parameters, real));

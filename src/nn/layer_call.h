@@ -42,16 +42,23 @@ void check_shape(const Callee& callee, const char* name, const torch::Tensor& t,
 void check_input(const Callee& callee, const torch::Tensor& input,
                  const std::vector<torch::Tensor>& own);
 
-/// Throws where statistics cannot be had of it.
-void check_samples(const Callee& callee, const torch::Tensor& input, int64_t sample_stride);
+/// Where the statistics of a batch come from.
+struct Sampling {
+  int64_t stride = 1;  // of the places, in each direction
+  ProcessGroup group = {};  // with whose batches they are merged, where there is one
+  double largest = 0;  // a variance above it is refused
+};
 
-/// The statistics of the dense input. Values that are not finite, or whose variance is above
-/// `largest`, are refused.
+/// Throws where statistics cannot be had of this input, or, in a group, of no input at all.
+void check_samples(const Callee& callee, const torch::Tensor& input, const Sampling& sampling);
+
+/// The statistics of the dense input. Values that are not finite or too large are refused; in a
+/// group, by every rank.
 core::Statistics batch_statistics(const Callee& callee, const torch::Tensor& x,
-                                  int64_t sample_stride, double largest);
-/// The map from them; `sample_stride` is that of their places.
+                                  const Sampling& sampling);
+/// The map from them.
 LayerCall call_on_statistics(const Callee& callee, core::Statistics statistics, core::Real real,
-                             int64_t sample_stride);
+                             const Sampling& sampling);
 
 /// What a running average of a layer was, by value.
 struct Average {

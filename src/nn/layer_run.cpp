@@ -12,8 +12,9 @@ LayerRun::LayerRun(BatchOrthoLayer& layer, const torch::Tensor& input, bool trai
   check_rank(callee, input);
   layer.check_state();
   check_input(callee, input, {layer.weight, layer.bias, layer.skew, layer.running_mean});
-  if (on_batch_) check_samples(callee, input, layer.options.sample_stride());
-  if (input.numel() == 0) return;
+  if (on_batch_) check_samples(callee, input, layer.sampling());
+  const bool with_others = on_batch_ && layer.options.process_group();
+  if (input.numel() == 0 && !with_others) return;
   if (update_running_) check_momentum(layer.options.momentum(), layer.description());
   x_ = kernels::dense_layout(input);
   call_ = on_batch_ ? layer.call_on_batch(x_) : layer.call_on_average();

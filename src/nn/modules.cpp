@@ -4,6 +4,7 @@
 #include <torch/serialize/archive.h>
 #include <torch/utils.h>
 
+#include <functional>
 #include <limits>
 
 #include "base/processor.h"
@@ -81,13 +82,17 @@ torch::Tensor BatchOrthoLayer::run(const torch::Tensor& input, bool training) {
   return z;
 }
 
+nn::Sampling BatchOrthoLayer::sampling() const {
+  nn::Sampling out{options.sample_stride(), options.process_group(),
+                   std::numeric_limits<double>::max()};
+  if (running_var.defined())
+    out.largest = nn::largest_variance(options.spec(), kernels::real_of(running_var));
+  return out;
+}
+
 nn::LayerCall BatchOrthoLayer::call_on_batch(const torch::Tensor& x) const {
-  const core::Real real = kernels::real_of(running_var.defined() ? running_var : x);
-  const double largest = running_var.defined() ? nn::largest_variance(options.spec(), real)
-                                               : std::numeric_limits<double>::max();
-  const int64_t stride = options.sample_stride();
-  return nn::call_on_statistics(callee(), nn::batch_statistics(callee(), x, stride, largest),
-                                kernels::real_of(x), stride);
+  return nn::call_on_statistics(callee(), nn::batch_statistics(callee(), x, sampling()),
+                                kernels::real_of(x), sampling());
 }
 
 nn::LayerCall BatchOrthoLayer::call_on_average() {
@@ -262,6 +267,29 @@ std::vector<std::pair<std::string, const BatchOrthoLayer*>> layers_of(
   // named_modules hands out pointers to what a const module may not change.
   const auto layers = layers_of(const_cast<torch::nn::Module&>(net));
   return {layers.begin(), layers.end()};
+}
+
+void synchronize(torch::nn::Module& net, const ProcessGroup& group) {
+  const auto layers = layers_of(net);
+  if (group) {
+    std::string all;
+    for (const auto& [name, layer] : layers) {
+      const BatchOrthoOptions& o = layer->options;
+      all += name + " " + to_string(o.spec()) + " " + std::to_string(o.channels()) + " " +
+             std::to_string(o.sample_stride()) + "\n";
+    }
+    // Of one size whatever a rank has: collectives of unequal sizes end the process.
+    const torch::Tensor own = torch::tensor(
+        {static_cast<int64_t>(layers.size()), static_cast<int64_t>(std::hash<std::string>()(all))});
+    const std::vector<torch::Tensor> ranks = group->gather(own);
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      TORCH_CHECK(ranks[rank].equal(ranks[0]),
+                  "synchronize: expected the same layers on all ranks, "
+                  "but rank ",
+                  rank, " has others than rank 0 (", ranks[rank][0].item<int64_t>(),
+                  " layers against ", ranks[0][0].item<int64_t>(), ")");
+  }
+  for (const auto& [name, layer] : layers) layer->options.process_group(group);
 }
 
 void name_layers(torch::nn::Module& net) {

@@ -65,9 +65,9 @@ std::pair<core::Statistics, LayerCall> on_batch(const Call& layer, const Tensor&
                                                 int64_t sample_stride) {
   const nn::Callee callee = layer.callee();
   const core::Real real = kernels::real_of(x);
-  core::Statistics statistics = nn::batch_statistics(
-      callee, x, sample_stride, nn::largest_variance(layer.layer().spec, real));
-  LayerCall call = nn::call_on_statistics(callee, statistics, real, sample_stride);
+  const nn::Sampling sampling{sample_stride, {}, nn::largest_variance(layer.layer().spec, real)};
+  core::Statistics statistics = nn::batch_statistics(callee, x, sampling);
+  LayerCall call = nn::call_on_statistics(callee, statistics, real, sampling);
   return {std::move(statistics), std::move(call)};
 }
 
@@ -89,7 +89,7 @@ Tensors6 train(const Tensor& input, const OptionalTensor& weight, const Optional
                const OptionalTensor& skew, string_view spec, int64_t channels, int64_t dims,
                int64_t sample_stride, bool transform, string_view name) {
   const Call layer(input, weight, bias, skew, {spec, channels, dims, name});
-  nn::check_samples(layer.callee(), input, sample_stride);
+  nn::check_samples(layer.callee(), input, {sample_stride});
   if (input.numel() == 0)  // as torch: empty, and no statistics to learn
     return with(input.clone(), seen_nothing(layer.layer(), input, layer.per_channel(), transform));
   const Tensor x = kernels::dense_layout(input);
@@ -221,7 +221,7 @@ Tensors6 folded_train(const Tensor& input, const OptionalTensor& read, const Opt
                       int64_t groups, bool zeros, string_view spec, int64_t channels, int64_t dims,
                       int64_t sample_stride, bool transform, string_view name) {
   const Call layer(input, weight, bias, skew, {spec, channels, dims, name});
-  nn::check_samples(layer.callee(), input, sample_stride);
+  nn::check_samples(layer.callee(), input, {sample_stride});
   const Reading r = reading_of(layer, input, read, reader_weight, reader_bias, stride, padding,
                                dilation, groups, zeros);
   if (input.numel() == 0)

@@ -86,7 +86,7 @@ std::shared_ptr<const nn::LayerCall> replay(const Tensor& tape, const Call& call
   core::Vector& blocks = statistics.covariance.values();
   std::copy_n(values + layer.channels, blocks.size(), blocks.begin());
   return std::make_shared<const nn::LayerCall>(
-      nn::call_on_statistics(call.callee(), std::move(statistics), real, sample_stride));
+      nn::call_on_statistics(call.callee(), std::move(statistics), real, {sample_stride}));
 }
 
 int64_t replays_from_copies() { return copies; }

@@ -1,0 +1,73 @@
+#pragma once
+// Processes that share their batches' statistics, over whatever has c10d's collectives.
+//
+//     c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo = …;       // or any other of c10d's
+//     BatchOrthoOptions(64).process_group(gloo);
+//     orthobatch::synchronize(*net, gloo);                        // every layer of a net
+//
+// This header needs nothing of c10d: what it calls is looked up where a group is handed over.
+
+#include <ATen/ATen.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace orthobatch {
+
+/// What a layer asks of a group. Every rank calls the same, in the same order.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+  /// The tensors of all ranks, in their order; of one size and type.
+  virtual std::vector<at::Tensor> gather(const at::Tensor& t) = 0;
+  /// The sum over all ranks, in place.
+  virtual void sum(at::Tensor& t) = 0;
+};
+
+/// A group of processes, or none: this process alone.
+class ProcessGroup {
+ public:
+  ProcessGroup() = default;
+  ProcessGroup(std::nullptr_t) {}                   // NOLINT(google-explicit-constructor): none
+  ProcessGroup(std::shared_ptr<Collectives> group)  // NOLINT(google-explicit-constructor)
+      : group_(std::move(group)) {}
+  /// Of c10d's: a ProcessGroup, or a backend such as ProcessGroupGloo.
+  template <typename Group>
+  ProcessGroup(c10::intrusive_ptr<Group> group)  // NOLINT(google-explicit-constructor)
+      : group_(group ? std::make_shared<Of<Group>>(std::move(group)) : nullptr) {}
+
+  explicit operator bool() const { return group_ != nullptr; }
+  Collectives* operator->() const { return group_.get(); }
+
+ private:
+  template <typename Group>
+  class Of : public Collectives {
+   public:
+    explicit Of(c10::intrusive_ptr<Group> group) : group_(std::move(group)) {}
+    int64_t rank() const override { return group_->getRank(); }
+    int64_t size() const override { return group_->getSize(); }
+    std::vector<at::Tensor> gather(const at::Tensor& t) override {
+      std::vector<std::vector<at::Tensor>> out(1);
+      for (int64_t k = 0; k < size(); ++k) out[0].push_back(at::empty_like(t));
+      std::vector<at::Tensor> in = {t};
+      group_->allgather(out, in)->wait();
+      return out[0];
+    }
+    void sum(at::Tensor& t) override {
+      std::vector<at::Tensor> one = {t};
+      group_->allreduce(one)->wait();
+    }
+
+   private:
+    c10::intrusive_ptr<Group> group_;
+  };
+
+  std::shared_ptr<Collectives> group_;
+};
+
+}  // namespace orthobatch

@@ -1,0 +1,51 @@
+#include "nn/ranks.h"
+
+#include <algorithm>
+
+#include "kernels/convert.h"
+
+namespace orthobatch::nn {
+namespace {
+
+using core::Vector;
+
+void append(Vector& packed, const Vector& part) {
+  packed.insert(packed.end(), part.begin(), part.end());
+}
+
+/// Takes the next values.
+const double* take(const double* from, Vector& part) {
+  std::copy_n(from, part.size(), part.begin());
+  return from + part.size();
+}
+
+}  // namespace
+
+core::Statistics merge_ranks(const ProcessGroup& group, const core::Statistics& own) {
+  Vector packed = {own.samples};
+  append(packed, own.mean);
+  append(packed, own.covariance.values());
+  std::vector<core::Statistics> parts;
+  bool any = false;
+  for (const at::Tensor& of_rank : group->gather(kernels::to_tensor(packed))) {
+    core::Statistics part = own;  // for its sizes
+    const double* values = of_rank.data_ptr<double>();
+    part.samples = *values++;
+    take(take(values, part.mean), part.covariance.values());
+    any = any || part.samples > 0;
+    parts.push_back(std::move(part));
+  }
+  return any ? core::merge(parts) : own;
+}
+
+core::GradientSums sum_over_ranks(const ProcessGroup& group, const core::GradientSums& own) {
+  Vector packed = own.B.values();
+  append(packed, own.sum);
+  at::Tensor total = kernels::to_tensor(packed);
+  group->sum(total);
+  core::GradientSums out = own;
+  take(take(total.data_ptr<double>(), out.B.values()), out.sum);
+  return out;
+}
+
+}  // namespace orthobatch::nn
