@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import OrderedDict
-from typing import Union
+from typing import Any, Union
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +15,20 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def load_archive(path: Path) -> "OrderedDict[str, Tensor]":
-    """The state dict of a module that C++ wrote with torch::save, for ``load_state_dict``."""
-    return OrderedDict(torch.jit.load(os.fspath(path), map_location="cpu").state_dict())
+    """The state dict of a module that C++ wrote with torch::save, for ``load_state_dict``; with the specs in it."""
+    path = os.fspath(path)
+    try:
+        module: Any = torch.jit.load(path, map_location="cpu")
+    except RuntimeError as error:
+        first = str(error).split("\n")[0]
+        raise RuntimeError(f"load_archive: expected an archive of torch::save or save_archive in {path}: {first}") from error
+    state: Any = OrderedDict(module.state_dict())
+    state._metadata = OrderedDict()
+    for name, part in module.named_modules():
+        spec = getattr(part, "spec", None)
+        if isinstance(spec, str):
+            state._metadata[name] = {"version": BatchOrthoLayer._version, "spec": spec}
+    return state
 
 
 class _Holder(nn.Module):
@@ -40,14 +51,17 @@ class _Holder(nn.Module):
 def save_archive(module: nn.Module, path: Path) -> None:
     """Writes what torch::load in C++ reads into a module whose parts have the same names."""
     path = os.fspath(path)
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.path.isdir(folder):
+        raise FileNotFoundError(f"save_archive: expected a file in a folder that exists, got '{path}'")
     holder = torch.jit.script(_Holder(module))
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix="orthobatch-", suffix=".tmp")
+    temporary = os.path.join(folder, f"orthobatch-{os.getpid()}-{os.path.basename(path)}.tmp")
     try:
-        os.close(handle)
         torch.jit.save(holder, temporary)
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        if os.path.exists(temporary):
+            os.unlink(temporary)
         raise

@@ -22,6 +22,7 @@ _KINDS: Dict[Type[nn.Module], Type[BatchOrthoLayer]] = {
 }
 _LAZY = (nn.LazyBatchNorm1d, nn.LazyBatchNorm2d, nn.LazyBatchNorm3d)
 _BATCH_NORMS = (*_KINDS, *_LAZY)
+_FORWARDS = (nn.BatchNorm2d.forward, nn.SyncBatchNorm.forward)  # the first is that of all three
 
 
 def _skips(skip: Skip) -> Callable[[str, nn.Module], bool]:
@@ -84,7 +85,8 @@ def convert(
     """Replaces every BatchNorm of a net, in place, and returns the net.
 
     Learned scale and bias, the running mean and the variances are kept; the correlations, which
-    BatchNorm does not know, start as none. ``skip`` is a path or pattern ("layer4.*"), several, or a
+    BatchNorm does not know, start as none. Subclasses with a forward of their own, and layers with hooks,
+    are left as they are; a SyncBatchNorm becomes a BatchOrtho2d. ``skip`` is a path or pattern ("layer4.*"), several, or a
     function of path and module. Whitening all channels of a wide layer together costs C³ a step:
     ``ZCA(1e-5, group_size=64)`` whitens them in groups. ``options`` go to the layers
     (``running_average``, ``sample_stride``). Says on stderr what it replaced unless ``verbose`` is False.
@@ -93,18 +95,23 @@ def convert(
     skips = _skips(skip)
     replaced: List[str] = []
     skipped: List[str] = []
+    left: List[str] = []
     made: Dict[int, BatchOrthoLayer] = {}  # a BatchNorm that stands in two places stays one layer
+    changes: List[Any] = []  # made once everything is known to work
 
     def layer_for(bn: nn.Module, path: str) -> Optional[BatchOrthoLayer]:
         if skips(path, bn):
             skipped.append(path)
             return None
+        if isinstance(bn, _LAZY):
+            raise ValueError(
+                f"convert: expected BatchNorms that know their channels, but '{path}' is a "
+                f"{type(bn).__name__}; run a batch through the net first"
+            )
+        if type(bn).forward not in _FORWARDS or bn._forward_hooks or bn._forward_pre_hooks:
+            left.append(path)  # more than a BatchNorm
+            return None
         if id(bn) not in made:
-            if isinstance(bn, _LAZY):
-                raise ValueError(
-                    f"convert: expected BatchNorms that know their channels, but '{path}' is a "
-                    f"{type(bn).__name__}; run a batch through the net first"
-                )
             made[id(bn)] = _like(bn, spec, path, **options)
         replaced.append(path or type(bn).__name__)
         return made[id(bn)]
@@ -113,20 +120,25 @@ def convert(
     if isinstance(module, _BATCH_NORMS):
         result = layer_for(module, "") or module
     else:
-        for parent_path, parent in list(module.named_modules()):
-            for child_name, child in list(parent.named_children()):
-                if not isinstance(child, _BATCH_NORMS):
-                    continue
-                path = f"{parent_path}.{child_name}" if parent_path else child_name
-                layer = layer_for(child, path)
-                if layer is not None:
-                    setattr(parent, child_name, layer)
+        for parent_path, parent in module.named_modules():
+            for child_name, child in parent._modules.items():
+                if isinstance(child, _BATCH_NORMS):
+                    path = f"{parent_path}.{child_name}" if parent_path else child_name
+                    layer = layer_for(child, path)
+                    if layer is not None:
+                        changes.append((parent, child_name, layer))
+        for parent, child_name, layer in changes:
+            setattr(parent, child_name, layer)
     if verbose:
         text = f"orthobatch: {len(replaced)} BatchNorm layers are {spec} now"
         if replaced:
             text += f": {', '.join(replaced)}"
         if skipped:
             text += f"; skipped {', '.join(skipped)}"
+        elif skip is not None:
+            text += "; nothing to skip was found"
+        if left:
+            text += f"; left as they are, with a forward or hooks of their own: {', '.join(left)}"
         print(text, file=sys.stderr)
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 import warnings
 from collections import Counter
@@ -15,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ._library import ops
-from .folded import FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear, _Folded, _FoldedConv
+from .folded import FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear, _Folded, is_plain
 from .modules import BatchOrthoLayer
 
 _CONVS: Dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -41,19 +42,31 @@ class _Place:
     before: Optional[str] = None
     after: Optional[str] = None
     flattened: bool = False  # between it and `after`
+    flatten: Optional[str] = None  # by that module
+
+
+def _copies(model: nn.Module) -> Counter:
+    """In how many places each module stands."""
+    return Counter(id(m) for _, m in model.named_modules(remove_duplicate=False))
 
 
 def _neighbours_by_trace(model: nn.Module) -> List[_Place]:
-    graph: Any = _Tracer().trace(model)
-    modules: Dict[str, Any] = dict(model.named_modules())
+    # With the defaults of a forward's arguments, since a traced argument is never None.
+    signature = inspect.signature(model.forward)
+    defaults = {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
+    graph: Any = _Tracer().trace(model, concrete_args=defaults or None)
+    modules: Dict[str, Any] = dict(model.named_modules(remove_duplicate=False))
+    stands = _copies(model)
     calls = Counter(id(modules[n.target]) for n in graph.nodes if n.op == "call_module")
     touched = {n.target.rpartition(".")[0] for n in graph.nodes if n.op == "get_attr"}
 
     def alone(node: Any) -> Optional[str]:
-        """The path of a module that is called here and nowhere else."""
+        """The path of a module that is called here and nowhere else, and does nothing but what its class does."""
         if not isinstance(node, torch.fx.Node) or node.op != "call_module":
             return None
-        usable = calls[id(modules[node.target])] == 1 and node.target not in touched
+        module = modules[node.target]
+        usable = calls[id(module)] == 1 and stands[id(module)] == 1 and node.target not in touched
+        usable = usable and is_plain(module, type(module))
         return node.target if usable and len(node.args) == 1 and not node.kwargs else None
 
     def is_flatten(node: Any) -> bool:
@@ -76,52 +89,28 @@ def _neighbours_by_trace(model: nn.Module) -> List[_Place]:
             reader = next(iter(node.users))
             if is_flatten(reader) and len(reader.users) == 1:
                 place.flattened = True
+                place.flatten = alone(reader)
                 reader = next(iter(reader.users))
             place.after = alone(reader)
         places.append(place)
     return places
 
 
-def _neighbours_in_sequentials(model: nn.Module) -> List[_Place]:
-    """What can be known without a trace: neighbours in a Sequential."""
-    modules = list(model.named_modules())
-    occurrences = Counter(id(m) for _, m in model.named_modules(remove_duplicate=False))
-    places = []
-    inside = set()
-    for path, module in modules:
-        if type(module) is not nn.Sequential:
-            continue
-        children = [(f"{path}.{name}" if path else name, m) for name, m in module.named_children()]
-        for k, (child_path, child) in enumerate(children):
-            if not isinstance(child, BatchOrthoLayer) or occurrences[id(child)] != 1:
-                continue
-            place = _Place(child_path)
-            if k > 0 and occurrences[id(children[k - 1][1])] == 1:
-                place.before = children[k - 1][0]
-            after = k + 1
-            if after < len(children) and isinstance(children[after][1], nn.Flatten):
-                place.flattened = True
-                after += 1
-            if after < len(children) and occurrences[id(children[after][1])] == 1:
-                place.after = children[after][0]
-            places.append(place)
-            inside.add(child_path)
-    for path, module in modules:
-        if isinstance(module, BatchOrthoLayer) and path not in inside:
-            places.append(_Place(path))
-    return places
-
-
-def _neighbours(model: nn.Module, what: str) -> List[_Place]:
+def _neighbours(model: nn.Module, what: str, modes: Tuple[bool, ...]) -> List[_Place]:
+    """Those that hold in every mode. The trace is of a copy: a forward may keep what it is given."""
+    found: List[List[_Place]] = []
     try:
-        return _neighbours_by_trace(model)
+        for mode in modes:
+            found.append(_neighbours_by_trace(copy.deepcopy(model).train(mode)))
     except Exception as error:  # whatever a user's forward may raise under a tracer
+        first = str(error).split("\n")[0]
         warnings.warn(
-            f"orthobatch.{what}: torch.fx cannot trace {type(model).__name__} ({error}); neighbours are "
-            "looked for in Sequentials alone",
+            f"orthobatch.{what}: torch.fx cannot trace {type(model).__name__} ({first}), so nothing is known of what "
+            "reads what; the layers stay by themselves",
             stacklevel=3,
         )
-        return _neighbours_in_sequentials(model)
+        return []
+    return [place for place in found[0] if all(place in others for others in found[1:])]
 
 
 def _replace(model: nn.Module, path: str, module: nn.Module) -> None:
@@ -139,10 +128,12 @@ def fold_training(model: nn.Module, *, verbose: bool = True) -> nn.Module:
 
     In place; parameters stay the objects they were, so optimizers go on. The pair stands where the
     convolution stood, with children ``norm`` and ``conv`` (or ``linear``); an Identity stands where the layer
-    was. Pairs are found with torch.fx. Says on stderr what it joined unless ``verbose`` is False.
+    was. Pairs are found with torch.fx, in training and in evaluation, with the defaults of the forward's
+    arguments; modules with hooks or weight norms are left alone. Says on stderr what it joined unless
+    ``verbose`` is False.
     """
     joined = []
-    for place in _neighbours(model, "fold_training"):
+    for place in _neighbours(model, "fold_training", (True, False)):
         if place.after is None:
             continue
         norm: Any = model.get_submodule(place.path)
@@ -151,7 +142,10 @@ def fold_training(model: nn.Module, *, verbose: bool = True) -> nn.Module:
         pair: Optional[_Folded] = None
         if type(reader) is _CONVS[dims] and not place.flattened:
             pair = _FOLDED[dims](norm, reader)
-        elif type(reader) is nn.Linear and place.flattened:
+        elif type(reader) is nn.Linear and place.flatten is not None:
+            pair = FoldedLinear(norm, reader)
+            _replace(model, place.flatten, nn.Identity())
+        elif type(reader) is nn.Linear and place.flattened and norm.sample_stride == 1:
             pair = FoldedLinear(norm, reader, flattened=True)
         if pair is None:
             continue
@@ -183,6 +177,8 @@ class PointwiseAffine(nn.Module):
 def _map_of(norm: Any) -> Tuple[Tensor, Tensor]:
     """P and q, double: norm(x) = P x + q in evaluation."""
     mean, statistic = norm.running_mean, norm._statistic()
+    if mean is not None and mean.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"fold: expected a net in float or double, but {norm.description()} is {mean.dtype}")
     if mean is None or statistic is None:
         raise ValueError(
             f"fold: expected running statistics, but {norm.description()} keeps none; its output depends on the batch"
@@ -259,11 +255,17 @@ def _fold_before(module: Any, P: Tensor, q: Tensor) -> bool:
     return True
 
 
+def _with_hooks_of(norm: nn.Module, module: nn.Module) -> nn.Module:
+    module._forward_hooks.update(norm._forward_hooks)
+    module._forward_pre_hooks.update(norm._forward_pre_hooks)
+    return module
+
+
 def _plain(norm: Any, P: Tensor, q: Tensor) -> nn.Module:
     """The layer as a 1×1 convolution, in groups where they whiten alone."""
     like = norm.running_mean
     if norm.dims == 1:
-        return PointwiseAffine(P.to(like), q.to(like))
+        return _with_hooks_of(norm, PointwiseAffine(P.to(like), q.to(like)))
     n = norm.num_features
     group_size = ops.traits(norm.spec)[4]
     groups = 1
@@ -276,16 +278,15 @@ def _plain(norm: Any, P: Tensor, q: Tensor) -> nn.Module:
         groups, blocks = 1, P.unsqueeze(0)
     conv = _CONVS[norm.dims](n, n, 1, groups=groups, device=like.device, dtype=like.dtype)
     _set(conv, blocks.reshape(conv.weight.shape).to(like.device), q.to(like.device))
-    return conv
+    return _with_hooks_of(norm, conv)
 
 
 def _fold_pair(pair: Any) -> nn.Module:
     P, q = _map_of(pair.norm)
-    reader = pair.linear if isinstance(pair, FoldedLinear) else pair.conv
+    linear = isinstance(pair, FoldedLinear)
+    reader = copy.deepcopy(pair.linear if linear else pair.conv)  # others may read with it too
     if _fold_before(reader, P, q):
-        if isinstance(pair, FoldedLinear) and not pair.flattened:
-            return nn.Sequential(nn.Flatten(1), reader)
-        return reader
+        return nn.Sequential(nn.Flatten(1), reader) if linear and not pair.flattened else reader
     return nn.Sequential(_plain(pair.norm, P, q), reader)
 
 
@@ -293,6 +294,9 @@ def fold(model: nn.Module, *, verbose: bool = False) -> nn.Module:
     """A copy for inference without our layers: each is in the weights of the convolution or linear layer
     before or behind it, or a plain 1×1 convolution where it cannot be. It needs nothing of this package
     (BatchOrtho1d alone may leave a PointwiseAffine) and exports to TorchScript and ONNX.
+
+    What reads what is found with torch.fx, with the defaults of the forward's arguments; of a net that it
+    cannot trace, every layer becomes a 1×1 convolution.
     """
     out = copy.deepcopy(model).eval()
     merged, plain = 0, 0
@@ -301,33 +305,35 @@ def fold(model: nn.Module, *, verbose: bool = False) -> nn.Module:
             return _fold_pair(out).eval()
         if isinstance(out, BatchOrthoLayer):
             return _plain(out, *_map_of(out)).eval()
-        for place in _neighbours(out, "fold"):
+        for place in _neighbours(out, "fold", (False,)):
             norm: Any = out.get_submodule(place.path)
             P, q = _map_of(norm)
             before: Any = None if place.before is None else out.get_submodule(place.before)
             after: Any = None if place.after is None else out.get_submodule(place.after)
             conv = _CONVS[norm.dims]
-            done = type(before) in (conv, nn.Linear) and _is_output(before, norm) and _fold_behind(before, P, q)
-            if not done and not place.flattened and type(after) is conv:
+            done = (type(before) is conv or _gives_channels(before, norm)) and _fold_behind(before, P, q)
+            if not done and type(after) is (nn.Linear if place.flattened else conv):
                 done = _fold_before(after, P, q)
-            if not done and place.flattened and type(after) is nn.Linear:
-                done = _fold_before(after, P, q)
-            merged += done
-            plain += not done
-            _replace(out, place.path, nn.Identity() if done else _plain(norm, P, q))
-        for path, module in list(out.named_modules()):
+            if done:
+                merged += 1
+                _replace(out, place.path, nn.Identity())
+        plain_ones: Dict[int, nn.Module] = {}  # a layer in two places stays one
+        for path, module in list(out.named_modules(remove_duplicate=False)):
+            inside_pair = isinstance(out.get_submodule(path.rpartition(".")[0]), _Folded)
+            if isinstance(module, BatchOrthoLayer) and not inside_pair:
+                if id(module) not in plain_ones:
+                    plain_ones[id(module)] = _plain(module, *_map_of(module))
+                    plain += 1
+                _replace(out, path, plain_ones[id(module)])
+        for path, module in list(out.named_modules(remove_duplicate=False)):
             if isinstance(module, _Folded):
                 _replace(out, path, _fold_pair(module))
                 merged += 1
-            elif isinstance(module, BatchOrthoLayer) and path in dict(out.named_modules()):
-                _replace(out, path, _plain(module, *_map_of(module)))  # called twice, or not at all
-                plain += 1
     if verbose:
         print(f"orthobatch: {merged} layers are in their neighbours' weights, {plain} are 1×1", file=sys.stderr)
-    return out
+    return out.eval()
 
 
-def _is_output(module: Any, norm: BatchOrthoLayer) -> bool:
-    """Whether the module's output channels are the norm's: a Linear's are where its output is (N, C)."""
-    outputs = module.out_features if isinstance(module, nn.Linear) else module.out_channels
-    return outputs == norm.num_features
+def _gives_channels(module: Any, norm: BatchOrthoLayer) -> bool:
+    """Whether a Linear's outputs are the norm's channels: they are where the norm's input was (N, C)."""
+    return type(module) is nn.Linear and norm.dims == 1 and norm._rank == 2

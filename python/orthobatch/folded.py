@@ -3,10 +3,17 @@
 from typing import Any, List, Optional
 
 import torch
+import torch.fx
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .modules import BatchOrtho1d, BatchOrtho2d, BatchOrtho3d, BatchOrthoLayer
+
+
+def is_plain(module: nn.Module, kind: Any) -> bool:
+    """Of that very class, and nothing but its weights decides what it computes: no hooks, weight norms and the like."""
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    return type(module) is kind and not hooks and not hasattr(module, "parametrizations")
 
 
 class _Folded(nn.Module):
@@ -56,6 +63,10 @@ class _Folded(nn.Module):
         )  # fmt: skip
 
     @torch.jit.unused
+    def _leaf(self, x: Any) -> Any:
+        return BatchOrthoLayer._leaf(self, x)
+
+    @torch.jit.unused
     def _note_both(self, out: Any, covariance: Any, report: Any) -> None:
         before = self.norm._batch
         self.norm._note(out, covariance, report)
@@ -73,9 +84,9 @@ class _FoldedConv(_Folded):
         dims = self._dims
         norms = {1: BatchOrtho1d, 2: BatchOrtho2d, 3: BatchOrtho3d}
         convs = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-        if not isinstance(norm, norms[dims]) or not isinstance(conv, convs[dims]):
+        if not isinstance(norm, norms[dims]) or not is_plain(conv, convs[dims]):
             raise ValueError(
-                f"{kind}: expected a {norms[dims].__name__} and a {convs[dims].__name__}, got "
+                f"{kind}: expected a {norms[dims].__name__} and a {convs[dims].__name__} without hooks, got "
                 f"{type(norm).__name__} and {type(conv).__name__}"
             )
         if norm.num_features != conv.in_channels:
@@ -106,6 +117,11 @@ class _FoldedConv(_Folded):
         self._pads = any(self._beforehand)
 
     def forward(self, x: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            if isinstance(x, torch.fx.Proxy):
+                leaf = self._leaf(x)
+                if leaf is not None:
+                    return leaf
         read: Optional[Tensor] = None
         if self._pads:
             read = F.pad(x, self._beforehand, self._mode)
@@ -133,14 +149,14 @@ class FoldedConv3d(_FoldedConv):
 class FoldedLinear(_Folded):
     """linear(norm(x).flatten(1)) of any BatchOrtho layer and a Linear.
 
-    With ``flattened`` it takes x.flatten(1) in the place of x.
+    With ``flattened`` it takes x.flatten(1) in the place of x; the places that a sample_stride sees would be others then.
     """
 
     def __init__(self, norm: BatchOrthoLayer, linear: nn.Linear, flattened: bool = False) -> None:
         super().__init__(norm)
-        if not isinstance(norm, BatchOrthoLayer) or not isinstance(linear, nn.Linear):
+        if not isinstance(norm, BatchOrthoLayer) or not is_plain(linear, nn.Linear):
             raise ValueError(
-                f"FoldedLinear: expected a BatchOrtho layer and a Linear, got {type(norm).__name__} and "
+                f"FoldedLinear: expected a BatchOrtho layer and a Linear without hooks, got {type(norm).__name__} and "
                 f"{type(linear).__name__}"
             )
         if linear.in_features % norm.num_features:
@@ -148,12 +164,19 @@ class FoldedLinear(_Folded):
                 f"FoldedLinear: expected a linear layer that reads maps of the {norm.num_features} channels "
                 f"of the norm, got one of {linear.in_features} inputs"
             )
+        if flattened and norm.sample_stride > 1:
+            raise ValueError("FoldedLinear: expected whole maps where the norm has a sample_stride, got flattened ones")
         self.linear = linear
         self.flattened = flattened
         places = linear.in_features // norm.num_features
-        self._shape = [-1, norm.num_features, places] + [1] * (norm.dims - 1)
+        self._shape = [norm.num_features, places] + [1] * (norm.dims - 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            if isinstance(x, torch.fx.Proxy):
+                leaf = self._leaf(x)
+                if leaf is not None:
+                    return leaf
         if self.flattened:
-            x = x.reshape(self._shape)
+            x = x.unflatten(1, self._shape)
         return self._run(x, None, self.linear.weight, self.linear.bias)

@@ -27,6 +27,12 @@ def batch_ortho(
     covariance or the transform (C×C, double) for every other spec; in training it and ``running_mean``,
     where given, are moved towards the batch's.
     """
+    if x.dim() < 2:
+        raise ValueError(f"batch_ortho: expected input of two to five dimensions, got {x.dim()}")
+    if running_average not in ("covariance", "transform"):
+        raise ValueError(f"batch_ortho: expected running_average 'covariance' or 'transform', got {running_average!r}")
+    if (running_mean is None) != (running_statistic is None):
+        raise ValueError("batch_ortho: expected running_mean and running_statistic, or neither, got one of them")
     channels = x.size(1)
     dims = 1 if x.dim() <= 3 else x.dim() - 2
     transform = running_average == "transform"

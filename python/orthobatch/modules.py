@@ -1,9 +1,11 @@
 """BatchOrtho1d, BatchOrtho2d, BatchOrtho3d: modules that stand where BatchNorm1d/2d/3d stood."""
 
+import operator
 import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import torch
+import torch.fx
 from torch import Tensor, nn
 
 from ._library import ops
@@ -54,6 +56,7 @@ class BatchOrthoLayer(nn.Module):
     name: str
     frozen: bool
     _batch: Optional[Tuple[Tensor, List[int]]]  # covariance and counts of the last one
+    _stopped: List[str]
     if TYPE_CHECKING:  # for people's tools alone: TorchScript finds out itself what is None
         weight: Optional[nn.Parameter]
         bias: Optional[nn.Parameter]
@@ -81,6 +84,11 @@ class BatchOrthoLayer(nn.Module):
         super().__init__()
         kind = type(self).__name__
         has_scale, has_rotation, per_channel, scale_inside, _ = ops.traits(str(spec))
+        num_features, sample_stride = operator.index(num_features), operator.index(sample_stride)
+        if not isinstance(name, str):
+            raise TypeError(f"{kind}: expected a name, got {name!r}")
+        if dtype not in (None, torch.float32, torch.float64, torch.float16, torch.bfloat16):
+            raise TypeError(f"{kind}: expected a floating type, got {dtype}")
         if not 1 <= num_features <= 1 << 16:
             raise ValueError(f"{kind}: expected 1 to 65536 channels, got {num_features}")
         if momentum is not None and not 0 <= momentum <= 1:
@@ -98,19 +106,21 @@ class BatchOrthoLayer(nn.Module):
         if not per_channel:
             _warn_of_slow_blas()
         self.dims = self._dims
-        self.num_features = int(num_features)
+        self.num_features = num_features
         self.spec = ops.canonical(str(spec))
         self.momentum = None if momentum is None else float(momentum)
         self.affine = affine
         self.track_running_stats = track_running_stats
         self.running_average = running_average
-        self.sample_stride = int(sample_stride)
+        self.sample_stride = sample_stride
         self.name = name
         self.frozen = False
         self._averages_transform = running_average == "transform"
         self._unbiased = per_channel and not self._averages_transform
         self._batch = None
+        self._rank = 0  # of the last input in training; 0: not known
         self._warned = False
+        self._stopped = []  # parameters that `freeze` stopped
 
         factory: Dict[str, Any] = {"device": device, "dtype": dtype}
         exact: Dict[str, Any] = {"device": device, "dtype": torch.float64}
@@ -138,6 +148,11 @@ class BatchOrthoLayer(nn.Module):
     # ------------------------------------------------------------------------------- forward
 
     def forward(self, x: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            if isinstance(x, torch.fx.Proxy):  # a leaf of whatever is traced, as BatchNorm is
+                leaf = self._leaf(x)
+                if leaf is not None:
+                    return leaf
         training = self.training and not self.frozen
         mean = self.running_mean
         if training or mean is None:
@@ -156,6 +171,15 @@ class BatchOrthoLayer(nn.Module):
             x, self.weight, self.bias, self.skew, mean, statistic, self.spec, self.num_features,
             self.dims, self._averages_transform, self.name,
         )  # fmt: skip
+
+    @torch.jit.unused
+    def _leaf(self, x: Any) -> Any:
+        try:
+            path = x.tracer.path_of_module(self)
+        except (AttributeError, NameError):  # a tracer of another kind
+            return None
+        # Where the layer itself is what is traced, its operators are.
+        return x.tracer.create_proxy("call_module", path, (x,), {}) if path else None
 
     def _statistic(self) -> Optional[Tensor]:
         """The running average that T comes from."""
@@ -185,6 +209,7 @@ class BatchOrthoLayer(nn.Module):
         except (RuntimeError, NotImplementedError):  # meta and fake tensors, those of functorch: no values
             return
         self.__dict__["_batch"] = (covariance, counts)
+        self.__dict__["_rank"] = out[0].dim()
         if (counts[2] > 0 or self.sample_stride > 1) and not self._warned:
             self._warn(counts[0], counts[2])
 

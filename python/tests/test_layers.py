@@ -227,6 +227,17 @@ def test_bad_input(x, text):
 def test_bad_arguments():
     with pytest.raises(ValueError, match="did you mean 'ZCAE'?"):
         BatchOrtho2d(4, "ZCAe(1e-5)")
+    for text in ("ZCA(1e-5)→W", "ZCA(ε)", "ZCÄ(1e-5)"):
+        with pytest.raises(ValueError, match="→|ε|Ä"):
+            BatchOrtho2d(4, text)
+    with pytest.raises(TypeError):
+        BatchOrtho2d(4.7)
+    with pytest.raises(TypeError, match="expected a name, got None"):
+        BatchOrtho2d(4, name=None)
+    with pytest.raises(ValueError, match="tolerance above 0"):
+        orthobatch.check("ZCA", tolerance=float("nan"))
+    with pytest.raises(ValueError, match="running_mean and running_statistic, or neither"):
+        orthobatch.functional.batch_ortho(torch.randn(4, 3), torch.zeros(3), training=True)
     with pytest.raises(ValueError, match="group_size"):
         BatchOrtho2d(4, "ZCA(1e-5, groups=2)")
     with pytest.raises(ValueError, match="expected 1 to 65536 channels, got 0"):

@@ -201,7 +201,7 @@ def test_other_pairs():
     )  # fmt: skip
     with pytest.raises(ValueError, match="reads the 4 channels of the norm, got one of 5"):
         FoldedConv2d(BatchOrtho2d(4), nn.Conv2d(5, 4, 1))
-    with pytest.raises(ValueError, match="expected a BatchOrtho2d and a Conv2d, got BatchOrtho1d"):
+    with pytest.raises(ValueError, match="expected a BatchOrtho2d and a Conv2d without hooks, got BatchOrtho1d"):
         FoldedConv2d(BatchOrtho1d(4), nn.Conv2d(4, 4, 1))
 
 
@@ -272,8 +272,14 @@ def test_fold_without_a_trace():
     model.eval()
     with pytest.warns(UserWarning, match="torch.fx cannot trace Branching"):
         folded = orthobatch.fold(model)
-    assert isinstance(folded.body[1], nn.Identity) and isinstance(folded.head, nn.Conv2d)
+    assert isinstance(folded.body[1], nn.Conv2d) and isinstance(folded.head, nn.Conv2d)
     assert torch.allclose(folded(x), model(x), atol=1e-5)
+    with pytest.warns(UserWarning, match="cannot trace"):
+        joined = orthobatch.fold_training(copy.deepcopy(model), verbose=False)
+    assert torch.equal(joined(x), model(x))
+    joined.body = nn.Sequential(joined.body[0], FoldedConv2d(joined.body[1], joined.body[2]))
+    with pytest.warns(UserWarning, match="cannot trace"):
+        assert torch.allclose(orthobatch.fold(joined)(x), model(x), atol=1e-5)
 
 
 def test_fold_of_layers_used_twice():
@@ -291,6 +297,141 @@ def test_fold_of_layers_used_twice():
     model(x)
     model.eval()
     assert torch.allclose(orthobatch.fold(model)(x), model(x), atol=1e-5)
+
+
+class Optional(nn.Module):
+    """What it does depends on an argument that is None, and on the mode; and it keeps what it saw."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3)
+        self.norm = BatchOrtho2d(4)
+        self.conv = nn.Conv2d(4, 4, 3)
+        self.later = BatchOrtho2d(4)
+        self.last = nn.Conv2d(4, 4, 3)
+
+    def forward(self, x, mask=None):
+        y = self.norm(self.first(x))
+        if mask is None:
+            y = torch.relu(y)
+        y = self.later(self.conv(y))
+        self.seen = y
+        z = self.last(y)
+        return (z, y) if self.training else z
+
+
+def test_folding_follows_the_path_that_is_taken():
+    import pickle
+
+    model, x = Optional(), torch.randn(6, 3, 12, 12)
+    other = copy.deepcopy(model)
+    for mode in (False, True):
+        joined = orthobatch.fold_training(copy.deepcopy(model).train(mode), verbose=False).train()
+        assert isinstance(joined.conv, nn.Conv2d) and isinstance(joined.last, nn.Conv2d)
+        for a, b in zip(joined(x), copy.deepcopy(other)(x)):
+            assert torch.allclose(a, b, atol=1e-5)
+    pickle.dumps(orthobatch.fold_training(copy.deepcopy(model), verbose=False))
+    model(x)
+    del model.seen
+    model.eval()
+    assert torch.allclose(orthobatch.fold(model)(x), model(x), atol=1e-5)
+
+
+def test_modules_with_hooks_are_left_alone():
+    x = torch.randn(8, 4, 6, 6) + 1
+    hooked = nn.Conv2d(4, 4, 1)
+    hooked.register_forward_hook(lambda module, inputs, output: torch.relu(output))
+    for reader in (nn.utils.weight_norm(nn.Conv2d(4, 4, 3)), nn.utils.spectral_norm(nn.Conv2d(4, 4, 3)), hooked):
+        net = orthobatch.fold_training(nn.Sequential(nn.ReLU(), BatchOrtho2d(4), reader), verbose=False)
+        assert isinstance(net[1], BatchOrtho2d)
+        with pytest.raises(ValueError, match="without hooks"):
+            FoldedConv2d(BatchOrtho2d(4), reader)
+    net = nn.Sequential(hooked, BatchOrtho2d(4))
+    net[1].register_forward_hook(lambda module, inputs, output: output * 2)
+    net(x)
+    net.eval()
+    assert torch.allclose(orthobatch.fold(net)(x), net(x), atol=1e-5)
+
+
+def test_fold_of_shared_convolutions_and_linear_layers():
+    conv = nn.Conv2d(4, 4, 1)
+    net = nn.Sequential(FoldedConv2d(BatchOrtho2d(4), conv), nn.ReLU(), conv, FoldedConv2d(BatchOrtho2d(4), conv))
+    x = torch.randn(8, 4, 5, 5) * 3 + 1
+    net(x)
+    net.eval()
+    assert torch.allclose(orthobatch.fold(net)(x), net(x), atol=1e-4)
+    for shape in ((16, 7), (16, 4, 7)):  # the last of these is no channel
+        net = nn.Sequential(nn.Linear(7, 4), BatchOrtho1d(4))
+        x = torch.randn(*shape) * 3 + 1
+        net(x)
+        net.eval()
+        folded = orthobatch.fold(net)
+        assert torch.allclose(folded(x), net(x), atol=1e-4)
+        assert isinstance(folded[1], nn.Identity) == (len(shape) == 2)
+
+
+def test_joined_with_a_linear_layer():
+    net = nn.Sequential(nn.ReLU(), BatchOrtho2d(4, sample_stride=2), nn.Flatten(), nn.Linear(100, 3))
+    x = torch.randn(8, 4, 5, 5)
+    other = copy.deepcopy(net)
+    joined = orthobatch.fold_training(net, verbose=False)
+    assert torch.allclose(joined(x), other(x), atol=1e-5)
+    for wrong in (torch.randn(8, 4, 10, 10), torch.randn(8, 2, 10, 5)):
+        with pytest.raises(RuntimeError):
+            joined(wrong)
+    with pytest.raises(RuntimeError):
+        FoldedLinear(BatchOrtho2d(4), nn.Linear(100, 3), flattened=True)(torch.randn(8, 400))
+
+
+def test_layers_in_two_places():
+    shared = BatchOrtho2d(4)
+    net = nn.Sequential(nn.Conv2d(4, 4, 1), shared, nn.ReLU(), nn.Conv2d(4, 4, 1), shared)
+    x = torch.randn(8, 4, 5, 5)
+    net(x)
+    net.eval()
+    folded = orthobatch.fold(net)
+    assert not orthobatch.layers_of(folded) and folded[1] is folded[4]
+    assert torch.allclose(folded(x), net(x), atol=1e-5)
+
+
+def test_what_convert_leaves_alone(capsys):
+    class Active(nn.BatchNorm2d):
+        def forward(self, x):
+            return torch.relu(super().forward(x))
+
+    bn = nn.BatchNorm2d(4)
+    net = nn.Sequential(Active(4), bn, nn.ReLU(), bn)
+    orthobatch.convert(net)
+    assert type(net[0]) is Active and isinstance(net[1], BatchOrtho2d) and net[1] is net[3]
+    assert "left as they are, with a forward or hooks of their own: 0" in capsys.readouterr().err
+    mixed = nn.Sequential(nn.BatchNorm2d(4), nn.LazyBatchNorm2d())
+    with pytest.raises(ValueError, match="LazyBatchNorm2d"):
+        orthobatch.convert(mixed)
+    assert type(mixed[0]) is nn.BatchNorm2d  # all or nothing
+    orthobatch.convert(mixed, skip="1")
+    orthobatch.convert(nn.Sequential(nn.BatchNorm2d(4)), skip="nowhere")
+    assert "nothing to skip was found" in capsys.readouterr().err
+
+
+def test_archives(tmp_path):
+    import os
+    import stat
+
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4, "ZCA(1e-5)"))
+    path = tmp_path / "net.pt"
+    before = os.umask(0o022)
+    try:
+        orthobatch.save_archive(model, path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644 and os.listdir(tmp_path) == ["net.pt"]
+    with pytest.raises(RuntimeError, match=r"expected a state of LDL\(1e-5\), got one of ZCA"):
+        nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4, "LDL(1e-5)")).load_state_dict(orthobatch.load_archive(path))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        orthobatch.save_archive(model, tmp_path / "nowhere" / "a.pt")
+    torch.save(model.state_dict(), tmp_path / "other.pt")
+    with pytest.raises(RuntimeError, match="expected an archive of torch::save or save_archive"):
+        orthobatch.load_archive(tmp_path / "other.pt")
 
 
 def test_fold_needs_statistics():
@@ -357,10 +498,13 @@ def test_update_statistics():
     again = copy.deepcopy(model)
     orthobatch.update_statistics(again, batches)
     assert torch.equal(again[5].running_var, model[5].running_var)  # dropout was off
-    assert orthobatch.update_statistics(model, batches, batches=2) == 2
+    left = iter(batches)
+    assert orthobatch.update_statistics(model, left, batches=2) == 2 and len(list(left)) == 2
+    with pytest.raises(ValueError, match="one batch or more, got 0"):
+        orthobatch.update_statistics(model, batches, batches=0)
 
     state = copy.deepcopy(model.state_dict())
-    for bad in ([], [batches[0], torch.randn(8, 5, 8, 8)]):
+    for bad in ([], [torch.empty(0, 3, 8, 8)], [batches[0], torch.randn(8, 5, 8, 8)]):
         with pytest.raises((ValueError, RuntimeError)):
             orthobatch.update_statistics(model, bad)
         assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
@@ -379,6 +523,9 @@ def test_freeze():
     orthobatch.unfreeze(model)
     model(x)
     assert model[1].num_batches_tracked == 2 and model[1].weight.requires_grad
+    model[1].bias.requires_grad_(False)
+    orthobatch.unfreeze(orthobatch.freeze(model, parameters=True))
+    assert model[1].weight.requires_grad and not model[1].bias.requires_grad
     with pytest.raises(ValueError, match="keeps none"):
         orthobatch.freeze(BatchOrtho2d(4, track_running_stats=False))
 

@@ -87,11 +87,34 @@ def test_trace(spec):
 def test_fx(spec):
     model, x = net(spec), data()
     graph = torch.fx.symbolic_trace(copy.deepcopy(model))
-    graph.graph.eliminate_dead_code()  # the running averages are no dead code
-    graph.recompile()
+    assert len(orthobatch.layers_of(graph)) == 2  # leaves, as BatchNorm is
     same(step(graph, x), step(model, x))
     model.eval()
-    same([torch.fx.symbolic_trace(model)(x)], [model(x)])
+    graph.eval()
+    same([graph(x)], [model(x)])
+    layer = BatchOrtho2d(3, spec)
+    inside = torch.fx.symbolic_trace(copy.deepcopy(layer))  # the layer itself: its operators
+    inside.graph.eliminate_dead_code()  # the running averages are no dead code
+    inside.recompile()
+    same(step(inside, x), step(layer, x))
+
+
+def test_forward_mode_is_refused():
+    import torch.autograd.forward_ad as forward_ad
+
+    layer = BatchOrtho2d(3)
+    for mode in (True, False):
+        layer.train(mode)
+        with forward_ad.dual_level():
+            with pytest.raises(NotImplementedError, match="forward mode is not available"):
+                layer(forward_ad.make_dual(data(), data()))
+
+
+def test_devices_that_differ():
+    with pytest.raises(RuntimeError, match="expected layer and input on one device, got meta and cpu"):
+        BatchOrtho2d(3, device="meta")(data())
+    with pytest.raises(RuntimeError, match="on one device, got meta and cpu"):
+        BatchOrtho2d(3).eval()(data().to("meta"))
 
 
 def test_checkpoint():

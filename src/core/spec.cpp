@@ -121,7 +121,10 @@ class SpecParser {
   bool accept(char c) { return accept(std::string(1, c)); }
 
   std::string found() const {
-    return at_ < text_.size() ? "'" + text_.substr(at_, 1) + "'" : "the end of the text";
+    if (at_ >= text_.size()) return "the end of the text";
+    size_t end = at_ + 1;  // a character of UTF-8 whole
+    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0) == 0x80) ++end;
+    return "'" + text_.substr(at_, end - at_) + "'";
   }
 
   std::string word() {

@@ -96,6 +96,10 @@ class Derivative : public torch::autograd::Node {
 /// gradient.
 template <typename... Inputs>
 std::shared_ptr<Derivative> node_for(const char* name, Derive derive, const Inputs&... inputs) {
+  const bool forward_mode = (torch::autograd::isFwGradDefined(inputs) || ...);
+  TORCH_CHECK_NOT_IMPLEMENTED(!forward_mode, name,
+                              ": expected to be differentiated backward; a derivative in forward "
+                              "mode is not available");
   if (!torch::autograd::compute_requires_grad(inputs...)) return nullptr;
   std::shared_ptr<Derivative> node(new Derivative(name, std::move(derive)),
                                    torch::autograd::deleteNode);

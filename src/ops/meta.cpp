@@ -13,6 +13,13 @@ Tensor doubles(const Tensor& x, at::IntArrayRef sizes) {
   return at::empty(sizes, x.options().dtype(at::kDouble).requires_grad(false));
 }
 
+/// The dispatcher comes here where any tensor is without values.
+void check_devices(const Named& named, std::initializer_list<OptionalTensor> tensors) {
+  for (const OptionalTensor& t : tensors)
+    TORCH_CHECK(!t.has_value() || t->is_meta(), "BatchOrtho", named.dims, "d(", named.channels,
+                "): expected layer and input on one device, got meta and ", t->device());
+}
+
 Tensors6 with_seen(const Tensor& output, const Tensor& x, const Named& named, bool transform) {
   const auto layer = find_layer(named);
   const int64_t n = named.channels;
@@ -25,15 +32,17 @@ Tensors6 with_seen(const Tensor& output, const Tensor& x, const Named& named, bo
           doubles(x, {tape_size(*layer)})};
 }
 
-Tensors6 train(const Tensor& x, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-               string_view spec, int64_t channels, int64_t dims, int64_t, bool transform,
-               string_view name) {
+Tensors6 train(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+               const OptionalTensor& skew, string_view spec, int64_t channels, int64_t dims,
+               int64_t, bool transform, string_view name) {
+  check_devices({spec, channels, dims, name}, {x, weight, bias, skew});
   return with_seen(at::empty_like(x), x, {spec, channels, dims, name}, transform);
 }
 
-Tensor evaluate(const Tensor& x, const OptionalTensor&, const OptionalTensor&,
-                const OptionalTensor&, const Tensor&, const Tensor&, string_view, int64_t, int64_t,
-                bool, string_view) {
+Tensor evaluate(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
+                string_view spec, int64_t channels, int64_t dims, bool, string_view name) {
+  check_devices({spec, channels, dims, name}, {x, weight, bias, skew, mean, statistic});
   return at::empty_like(x);
 }
 
@@ -60,11 +69,13 @@ Tensor output(const Tensor& x, const OptionalTensor& read, const Tensor& weight,
                          groups);
 }
 
-Tensors6 folded_train(const Tensor& x, const OptionalTensor& read, const OptionalTensor&,
-                      const OptionalTensor&, const OptionalTensor&, const Tensor& reader_weight,
-                      const OptionalTensor&, at::IntArrayRef stride, at::IntArrayRef padding,
-                      at::IntArrayRef dilation, int64_t groups, bool zeros, string_view spec,
-                      int64_t channels, int64_t dims, int64_t, bool transform, string_view name) {
+Tensors6 folded_train(const Tensor& x, const OptionalTensor& read, const OptionalTensor& weight,
+                      const OptionalTensor& bias, const OptionalTensor& skew,
+                      const Tensor& reader_weight, const OptionalTensor&, at::IntArrayRef stride,
+                      at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups, bool zeros,
+                      string_view spec, int64_t channels, int64_t dims, int64_t, bool transform,
+                      string_view name) {
+  check_devices({spec, channels, dims, name}, {x, read, weight, bias, skew, reader_weight});
   return with_seen(output(x, read, reader_weight, stride, padding, dilation, groups, zeros), x,
                    {spec, channels, dims, name}, transform);
 }
