@@ -16,6 +16,7 @@ from .convert import bn, convert, ldl, norm_layer, zca, zca16, zca64, zcae, zcam
 from .fold import fold, fold_training
 from .folded import FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear
 from .modules import BatchOrtho1d, BatchOrtho2d, BatchOrtho3d, BatchOrthoLayer
+from .ranks import convert_sync
 from .tools import (
     check,
     covariance,
@@ -43,6 +44,7 @@ __all__ = [
     "bn",
     "check",
     "convert",
+    "convert_sync",
     "covariance",
     "fold",
     "fold_training",

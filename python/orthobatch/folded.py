@@ -122,6 +122,8 @@ class _FoldedConv(_Folded):
                 leaf = self._leaf(x)
                 if leaf is not None:
                     return leaf
+        if self.norm.synchronized and self.norm.training and not self.norm.frozen:
+            return self.conv(self.norm(x))
         read: Optional[Tensor] = None
         if self._pads:
             read = F.pad(x, self._beforehand, self._mode)
@@ -177,6 +179,9 @@ class FoldedLinear(_Folded):
                 leaf = self._leaf(x)
                 if leaf is not None:
                     return leaf
+        if self.norm.synchronized and self.norm.training and not self.norm.frozen:
+            maps = x.unflatten(1, self._shape) if self.flattened else x
+            return self.linear(self.norm(maps).flatten(1))
         if self.flattened:
             x = x.unflatten(1, self._shape)
         return self._run(x, None, self.linear.weight, self.linear.bias)

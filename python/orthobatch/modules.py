@@ -55,6 +55,7 @@ class BatchOrthoLayer(nn.Module):
     sample_stride: int
     name: str
     frozen: bool
+    synchronized: bool  # in training, with the batches of the process group
     _batch: Optional[Tuple[Tensor, List[int]]]  # covariance and counts of the last one
     _stopped: List[str]
     if TYPE_CHECKING:  # for people's tools alone: TorchScript finds out itself what is None
@@ -79,6 +80,7 @@ class BatchOrthoLayer(nn.Module):
         dtype: Optional[torch.dtype] = None,
         *,
         sample_stride: int = 1,
+        process_group: Optional[Any] = None,
         name: str = "",
     ) -> None:
         super().__init__()
@@ -115,6 +117,8 @@ class BatchOrthoLayer(nn.Module):
         self.sample_stride = sample_stride
         self.name = name
         self.frozen = False
+        self.synchronized = process_group is not None
+        self.process_group = process_group
         self._averages_transform = running_average == "transform"
         self._unbiased = per_channel and not self._averages_transform
         self._batch = None
@@ -155,6 +159,8 @@ class BatchOrthoLayer(nn.Module):
                     return leaf
         training = self.training and not self.frozen
         mean = self.running_mean
+        if training and self.synchronized:
+            return self._with_others(x)
         if training or mean is None:
             out = torch.ops.orthobatch.step_(
                 x, self.weight, self.bias, self.skew,
@@ -171,6 +177,18 @@ class BatchOrthoLayer(nn.Module):
             x, self.weight, self.bias, self.skew, mean, statistic, self.spec, self.num_features,
             self.dims, self._averages_transform, self.name,
         )  # fmt: skip
+
+    @torch.jit.unused
+    def _with_others(self, x: Tensor) -> Tensor:
+        from .ranks import Synchronized
+
+        layer = (self.spec, self.num_features, self.dims, self.sample_stride, self.name)
+        out = Synchronized.apply(
+            x, self.weight, self.bias, self.skew, layer, self._averages_transform, self.process_group
+        )
+        self._track(out[1], out[2], out[3], out[4])
+        self._note(out, out[2], out[4])
+        return out[0]
 
     @torch.jit.unused
     def _leaf(self, x: Any) -> Any:
@@ -320,6 +338,8 @@ class BatchOrthoLayer(nn.Module):
     def __getstate__(self) -> Dict[str, Any]:
         state = self.__dict__.copy()
         state["_batch"] = None
+        if self.process_group is not None:  # it is this process's own: a copy elsewhere has all processes
+            state["process_group"] = None
         return state
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> "BatchOrthoLayer":
@@ -328,6 +348,7 @@ class BatchOrthoLayer(nn.Module):
         clone = type(self).__new__(type(self))
         memo[id(self)] = clone
         clone.__dict__.update({key: copy.deepcopy(value, memo) for key, value in self.__getstate__().items()})
+        clone.__dict__["process_group"] = self.process_group
         return clone
 
     def extra_repr(self) -> str:
@@ -342,6 +363,8 @@ class BatchOrthoLayer(nn.Module):
             parts.append(f"sample_stride={self.sample_stride}")
         if self.frozen:
             parts.append("frozen")
+        if self.synchronized:
+            parts.append("synchronized")
         return ", ".join(parts)
 
 

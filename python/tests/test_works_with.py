@@ -295,6 +295,56 @@ def test_distributed_data_parallel(tmp_path):
     assert not torch.equal(first[0], next(net().parameters()))
 
 
+def _synchronized_rank(rank, port, shards, folder):
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo", USE_LIBUV="0")
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=len(shards))
+    out = {}
+    for spec in SPECS + ["ZCAE(1e-5)", "PLDLP(1e-5)", "ZCA(1e-5, group_size=4)"]:
+        torch.manual_seed(5)
+        x, h = torch.randn(11, 3, 8, 8).double() + 1, torch.randn(11, 5).double()
+        whole, part = net(spec).double(), net(spec).double()
+        part.load_state_dict(whole.state_dict())
+        orthobatch.fold_training(part, verbose=False)  # a synchronised pair goes through both
+        orthobatch.convert_sync(part)
+        shared = DistributedDataParallel(part, broadcast_buffers=False)
+        worst = 0.0
+        for _ in range(2):
+            whole.zero_grad()
+            shared.zero_grad()
+            want = whole(x)
+            (want * h).sum().backward()
+            y = shared(x.split(shards)[rank])
+            (y * h.split(shards)[rank]).sum().backward()
+            worst = max(worst, float((y - want.split(shards)[rank]).abs().max() / want.abs().max()))
+            mine = sorted(float(p.grad.norm()) * len(shards) for p in part.parameters())
+            theirs = sorted(float(p.grad.norm()) for p in whole.parameters())
+            worst = max(worst, max(abs(a - b) / max(b, 0.1) for a, b in zip(mine, theirs)))
+        for a, b in zip(orthobatch.layers_of(part), orthobatch.layers_of(whole)):
+            for s, t in zip(a[1].buffers(), b[1].buffers()):
+                worst = max(worst, float((s.double() - t.double()).abs().max()))
+        out[spec] = worst
+    torch.save(out, os.path.join(folder, f"{rank}.pt"))
+    try:
+        orthobatch.convert_sync(net("ZCA(1e-5)" if rank else "BN"))
+        refused = ""
+    except RuntimeError as error:
+        refused = str(error)
+    assert "expected the same layers on all ranks, but rank 1 has others than rank 0" in refused
+    dist.destroy_process_group()
+
+
+def test_synchronised_under_distributed_data_parallel(tmp_path):
+    shards = [3, 8]
+    torch.multiprocessing.spawn(_synchronized_rank, (_free_port(), shards, str(tmp_path)), nprocs=2)
+    for rank in range(2):
+        for spec, worst in torch.load(tmp_path / f"{rank}.pt").items():
+            assert worst < 1e-11, (spec, worst)
+
+
 # ------------------------------------------------------------------------------------ torch 2 alone
 
 torch2 = pytest.mark.skipif(not TORCH2, reason="torch 2 alone has it")

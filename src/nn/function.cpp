@@ -70,17 +70,24 @@ core::LayerGradients pull_back(const LayerCall& call, const core::AffineMap& map
   return out;
 }
 
+core::GradientSums layer_sums(const torch::Tensor& dz, const torch::Tensor& x,
+                              const LayerCall& call) {
+  if (x.numel() == 0) return no_sums(call);
+  const core::AffineMap& map = call.fold->map;
+  return kernels::passes_for(x).products(kernels::same_layout(dz.detach(), x), x.detach(),
+                                         map.center, call.algebra->product_block(), map.sums);
+}
+
 LayerTensors layer_gradients(const torch::Tensor& dz, const LayerTensors& at, const LayerCall& call,
-                             std::array<bool, 4> wanted) {
+                             std::array<bool, 4> wanted, const core::GradientSums* own) {
   const torch::Tensor x = at.x.detach(), g = kernels::same_layout(dz.detach(), x);
   const core::LayerAlgebra::Wanted parts = {wanted[1] || wanted[2] || wanted[3], wanted[0]};
   const core::AffineMap& map = call.fold->map;
   core::GradientSums sums;
-  if (x.numel() == 0)
-    sums = no_sums(call);
+  if (own)
+    sums = *own;
   else if (call.algebra->needs_sums(*call.fold, parts))
-    sums =
-        kernels::passes_for(x).products(g, x, map.center, call.algebra->product_block(), map.sums);
+    sums = layer_sums(g, x, call);
   const core::LayerGradients gradients = pull_back(call, map, std::move(sums), parts);
   LayerTensors out;
   if (wanted[0])

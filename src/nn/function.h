@@ -33,9 +33,14 @@ struct LayerTensors {
   torch::Tensor x, weight, bias, skew;
 };
 
-/// The gradients that are wanted (in the order of LayerTensors) from that of Z. x is dense.
+/// What the pullback needs of this process's samples. x is dense.
+core::GradientSums layer_sums(const torch::Tensor& dz, const torch::Tensor& x,
+                              const LayerCall& call);
+
+/// The gradients that are wanted (in the order of LayerTensors) from that of Z. x is dense; `own`,
+/// where given, are its sums.
 LayerTensors layer_gradients(const torch::Tensor& dz, const LayerTensors& at, const LayerCall& call,
-                             std::array<bool, 4> wanted);
+                             std::array<bool, 4> wanted, const core::GradientSums* own = nullptr);
 
 /// Z = P (X − μ) + b with gradients to x, weight, bias and skew (undefined where absent). x is
 /// dense (kernels::dense_layout).

@@ -33,12 +33,11 @@ BlockMatrix to_blocks(const Vector& values, int64_t channels, int64_t block) {
   return BlockMatrix::from_dense(dense, block);
 }
 
-[[noreturn]] void refuse_values(const Callee& callee, const torch::Tensor& input,
-                                const ProcessGroup& group) {
+[[noreturn]] void refuse_values(const Callee& callee, const torch::Tensor& input, bool of_ranks) {
   const torch::Tensor x = input.detach();
   const int64_t nan = x.isnan().sum().item<int64_t>(), inf = x.isinf().sum().item<int64_t>();
   TORCH_CHECK(
-      !group || nan + inf > 0, callee.description(),
+      !of_ranks || nan + inf > 0, callee.description(),
       ": expected finite input whose variance fits the statistics, got other values on some "
       "rank; the running statistics are unchanged");
   if (nan + inf == 0)
@@ -125,17 +124,20 @@ core::Statistics batch_statistics(const Callee& callee, const torch::Tensor& x,
     out.covariance = BlockMatrix(callee.channels, block);
   }
   // What is not finite goes to all ranks, so that all refuse it and none waits for another.
-  if (sampling.group) {
-    out = merge_ranks(sampling.group, out);
-    TORCH_CHECK(out.samples > 1, callee.description(),
-                ": Expected more than 1 value per channel when training, got ", out.samples,
-                " on all ranks together");
-  }
-  const Vector& covariance = out.covariance.values();
+  if (sampling.group) out = merge_ranks(sampling.group, out);
+  check_statistics(callee, out, x, sampling, static_cast<bool>(sampling.group));
+  return out;
+}
+
+void check_statistics(const Callee& callee, const core::Statistics& statistics,
+                      const torch::Tensor& x, const Sampling& sampling, bool of_ranks) {
+  TORCH_CHECK(!of_ranks || statistics.samples > 1, callee.description(),
+              ": Expected more than 1 value per channel when training, got ", statistics.samples,
+              " on all ranks together");
+  const Vector& covariance = statistics.covariance.values();
   const bool fits = std::all_of(covariance.begin(), covariance.end(),
                                 [&](double c) { return std::abs(c) <= sampling.largest; });
-  if (!core::all_finite(out.mean) || !fits) refuse_values(callee, x, sampling.group);
-  return out;
+  if (!core::all_finite(statistics.mean) || !fits) refuse_values(callee, x, of_ranks);
 }
 
 LayerCall call_on_statistics(const Callee& callee, core::Statistics statistics, core::Real real,

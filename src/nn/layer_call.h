@@ -44,9 +44,9 @@ void check_input(const Callee& callee, const torch::Tensor& input,
 
 /// Where the statistics of a batch come from.
 struct Sampling {
-  int64_t stride = 1;  // of the places, in each direction
+  int64_t stride = 1;       // of the places, in each direction
   ProcessGroup group = {};  // with whose batches they are merged, where there is one
-  double largest = 0;  // a variance above it is refused
+  double largest = 0;       // a variance above it is refused
 };
 
 /// Throws where statistics cannot be had of this input, or, in a group, of no input at all.
@@ -56,6 +56,9 @@ void check_samples(const Callee& callee, const torch::Tensor& input, const Sampl
 /// group, by every rank.
 core::Statistics batch_statistics(const Callee& callee, const torch::Tensor& x,
                                   const Sampling& sampling);
+/// Throws where they are not finite or too large; `of_ranks` are those of several processes.
+void check_statistics(const Callee& callee, const core::Statistics& statistics,
+                      const torch::Tensor& x, const Sampling& sampling, bool of_ranks);
 /// The map from them.
 LayerCall call_on_statistics(const Callee& callee, core::Statistics statistics, core::Real real,
                              const Sampling& sampling);

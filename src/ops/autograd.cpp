@@ -435,7 +435,8 @@ TORCH_LIBRARY_IMPL(orthobatch, Autograd, m) {
   m.impl("folded_evaluate", folded_evaluate);
   m.impl("folded_backward", folded_backward);
   m.impl("track_", torch::CppFunction::makeFallthrough());  // of constants
-  m.impl("condition", torch::autograd::autogradNotImplementedFallback());
+  for (const char* part : {"statistics", "merge", "train_on", "sums", "backward_on", "condition"})
+    m.impl(part, torch::autograd::autogradNotImplementedFallback());
   m.impl("average_map", torch::autograd::autogradNotImplementedFallback());
 }
 

@@ -128,6 +128,15 @@ TORCH_LIBRARY(orthobatch, m) {
   define("folded_backward(Tensor grad, " + folded + ", Tensor[] statistics, " + reader + ", " +
          layer + ", " + backward_end +
          ", bool[7] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
+  define("statistics(Tensor x, " + layer + ", int sample_stride, str name) -> Tensor");
+  define("merge(Tensor[] parts, str spec, int channels) -> Tensor");
+  define("train_on(Tensor x, " + parameters + ", Tensor statistics, " + layer +
+         ", int sample_stride, bool transform, str name) -> " + batch);
+  define("sums(Tensor grad, Tensor x, " + parameters + ", Tensor tape, " + layer +
+         ", int sample_stride, str name) -> Tensor");
+  define("backward_on(Tensor grad, Tensor x, " + parameters +
+         ", Tensor tape, Tensor own, Tensor all, " + layer +
+         ", int sample_stride, str name, bool[4] wanted) -> (Tensor, Tensor, Tensor, Tensor)");
   define(
       "track_(Tensor(a!) mean, Tensor(b!) statistic, Tensor(c!) count, Tensor batch_mean, "
       "Tensor batch_statistic, Tensor report, float? momentum, bool unbiased) -> ()");

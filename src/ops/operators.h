@@ -45,6 +45,26 @@ using Backward = Tensors4(const Tensor& grad, const Tensor& x, const OptionalTen
                           int64_t dims, int64_t sample_stride, bool transform, string_view name,
                           std::array<bool, 4> wanted);
 
+// The same in parts, for who sums over processes himself: statistics of this process's samples,
+// merged with others' in their order, and what the backward pass sums.
+using LocalStatistics = Tensor(const Tensor& x, string_view spec, int64_t channels, int64_t dims,
+                               int64_t sample_stride, string_view name);
+using MergeStatistics = Tensor(at::TensorList parts, string_view spec, int64_t channels);
+using TrainOn = Tensors6(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                         const OptionalTensor& skew, const Tensor& statistics, string_view spec,
+                         int64_t channels, int64_t dims, int64_t sample_stride, bool transform,
+                         string_view name);
+using LocalSums = Tensor(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
+                         const OptionalTensor& bias, const OptionalTensor& skew, const Tensor& tape,
+                         string_view spec, int64_t channels, int64_t dims, int64_t sample_stride,
+                         string_view name);
+/// From the sums of this process, for the parameters, and of all, for the input.
+using BackwardOn = Tensors4(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
+                            const OptionalTensor& bias, const OptionalTensor& skew,
+                            const Tensor& tape, const Tensor& own, const Tensor& all,
+                            string_view spec, int64_t channels, int64_t dims, int64_t sample_stride,
+                            string_view name, std::array<bool, 4> wanted);
+
 /// The output of what reads Z: a convolution, or, with groups = 0, a linear layer over whole maps.
 /// `read` is what it reads in place of x where that is padded or pooled first; padding is by
 /// direction, before and behind.

@@ -50,13 +50,33 @@ int64_t tape_size(const Layer& layer) {
   return 1 + layer.channels + static_cast<int64_t>(blocks.values().size());
 }
 
-Tensor record(const core::Statistics& statistics, nn::LayerCall made) {
-  auto* values = new core::Vector;
+core::Vector packed(const core::Statistics& statistics) {
   const core::Vector& covariance = statistics.covariance.values();
-  values->reserve(1 + statistics.mean.size() + covariance.size());
-  values->push_back(statistics.samples);
-  values->insert(values->end(), statistics.mean.begin(), statistics.mean.end());
-  values->insert(values->end(), covariance.begin(), covariance.end());
+  core::Vector out;
+  out.reserve(1 + statistics.mean.size() + covariance.size());
+  out.push_back(statistics.samples);
+  out.insert(out.end(), statistics.mean.begin(), statistics.mean.end());
+  out.insert(out.end(), covariance.begin(), covariance.end());
+  return out;
+}
+
+core::Statistics unpacked(const Tensor& tape, const Layer& layer) {
+  TORCH_CHECK(tape.scalar_type() == at::kDouble && tape.numel() == tape_size(layer),
+              to_string(layer.spec), ": expected the tape of a forward pass, ", tape_size(layer),
+              " doubles, got ", tape.numel(), " values of type ", tape.scalar_type());
+  const Tensor dense = tape.cpu().contiguous();
+  const double* values = dense.data_ptr<double>();
+  core::Statistics out;
+  out.samples = *values++;
+  out.mean.assign(values, values + layer.channels);
+  out.covariance = core::BlockMatrix(layer.channels, layer.algebra->block());
+  core::Vector& blocks = out.covariance.values();
+  std::copy_n(values + layer.channels, blocks.size(), blocks.begin());
+  return out;
+}
+
+Tensor record(const core::Statistics& statistics, nn::LayerCall made) {
+  auto* values = new core::Vector(packed(statistics));
   double* const data = values->data();
   tapes().add(data, std::make_shared<const nn::LayerCall>(std::move(made)));
   return at::from_blob(
@@ -70,21 +90,10 @@ Tensor record(const core::Statistics& statistics, nn::LayerCall made) {
 
 std::shared_ptr<const nn::LayerCall> replay(const Tensor& tape, const Call& call, core::Real real,
                                             int64_t sample_stride) {
-  const Layer& layer = call.layer();
-  TORCH_CHECK(tape.scalar_type() == at::kDouble && tape.numel() == tape_size(layer),
-              call.callee().description(), ": expected the tape of a forward pass, ",
-              tape_size(layer), " doubles, got ", tape.numel(), " values of type ",
-              tape.scalar_type());
-  if (auto made = tapes().find(tape.data_ptr())) return made;
+  if (auto made = tapes().find(tape.data_ptr()); made && tape.numel() == tape_size(call.layer()))
+    return made;
+  core::Statistics statistics = unpacked(tape, call.layer());
   ++copies;
-  const Tensor dense = tape.cpu().contiguous();
-  const double* values = dense.data_ptr<double>();
-  core::Statistics statistics;
-  statistics.samples = *values++;
-  statistics.mean.assign(values, values + layer.channels);
-  statistics.covariance = core::BlockMatrix(layer.channels, layer.algebra->block());
-  core::Vector& blocks = statistics.covariance.values();
-  std::copy_n(values + layer.channels, blocks.size(), blocks.begin());
   return std::make_shared<const nn::LayerCall>(
       nn::call_on_statistics(call.callee(), std::move(statistics), real, {sample_stride}));
 }

@@ -11,6 +11,10 @@ namespace orthobatch::ops {
 /// (1 + C + the blocks of Σ) doubles.
 int64_t tape_size(const Layer& layer);
 
+/// Statistics as a tensor, and back.
+core::Vector packed(const core::Statistics& statistics);
+core::Statistics unpacked(const Tensor& tape, const Layer& layer);
+
 Tensor record(const core::Statistics& statistics, nn::LayerCall made);
 
 /// The same call again. The tape must be of that layer.
