@@ -65,7 +65,8 @@ inline ZipFiles files_of(const std::string& archive) {
 }
 
 inline void put_number(std::string& out, size_t value, size_t size) {
-  for (size_t i = 0; i < size; ++i) out += static_cast<char>(value >> (8 * i) & 255);
+  for (size_t i = 0; i < size; ++i, value >>= 8)
+    out += static_cast<char>(value & 255);  // beyond its own bytes, zeros
 }
 
 /// All of them stored as they are; `method` only says otherwise.
