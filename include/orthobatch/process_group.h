@@ -7,7 +7,8 @@
 //
 // This header needs nothing of c10d: what it calls is looked up where a group is handed over.
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstddef>
