@@ -28,8 +28,10 @@ layer(torch.randn(4, 8, 3, 3)).square().sum().backward()
 assert layer.num_batches_tracked == 1 and layer.weight.grad is not None
 print(orthobatch.__version__)
 END
-for place in "$folder/unpacked" "$(dirname "$(find "$folder/prefix" -name py.typed)")/.."; do
-  place=$(realpath "$place")
+home=$(dirname "$(dirname "$(find "$folder/prefix" -type f -name py.typed)")")
+link=$(dirname "$(find "$folder/prefix" -type l -name orthobatch)")
+[ "$(basename "$home")" = python ]
+for place in "$folder/unpacked" "$home" "$link"; do
   said=$(PYTHONPATH=$place "$python" use.py "$place")
   echo "$place: orthobatch $said"
 done
