@@ -63,7 +63,10 @@ def main():
     nets = {"BatchNorm2d": net}
     for spec in specs:
         nets[spec] = orthobatch.convert(copy.deepcopy(net), spec, verbose=False)
-    show(f"a step, 32×3×64×64, {options.threads} threads", interleaved({k: step(m, x, y) for k, m in nets.items()}, options.rounds))
+    show(
+        f"a step, 32×3×64×64, {options.threads} threads",
+        interleaved({k: step(m, x, y) for k, m in nets.items()}, options.rounds),
+    )
 
     chosen = specs[-1 if len(specs) == 1 else 1]
     for m in nets.values():
@@ -77,7 +80,9 @@ def main():
         }
         show(f"evaluation, 32×3×64×64, {options.threads} threads", interleaved(works, options.rounds))
         want = nets[chosen](x)
-        print(f"folded against as it is: {float((folded(x) - want).abs().max()):.1e} at logits up to {float(want.abs().max()):.2g}")
+        print(
+            f"folded against as it is: {float((folded(x) - want).abs().max()):.1e} at logits up to {float(want.abs().max()):.2g}"
+        )
 
 
 if __name__ == "__main__":

@@ -178,7 +178,9 @@ def main():
             progress.step(", ".join(f"{r.label} {r.losses[-1]:.3f}" for r in racers))
         for racer in racers:
             racer.test(test_images, test_labels, 500)
-        progress.line(f"epoch {epoch}/{options.epochs}: " + ", ".join(f"{r.label} {r.errors[-1]:.2f} %" for r in racers))
+        progress.line(
+            f"epoch {epoch}/{options.epochs}: " + ", ".join(f"{r.label} {r.errors[-1]:.2f} %" for r in racers)
+        )
 
     base = statistics.median(racers[0].seconds)
     print(f"\n{options.data}, {len(labels)} images, batch {options.batch}, {options.threads} threads")

@@ -21,7 +21,9 @@ def load_archive(path: Path) -> "OrderedDict[str, Tensor]":
         module: Any = torch.jit.load(path, map_location="cpu")
     except RuntimeError as error:
         first = str(error).split("\n")[0]
-        raise RuntimeError(f"load_archive: expected an archive of torch::save or save_archive in {path}: {first}") from error
+        raise RuntimeError(
+            f"load_archive: expected an archive of torch::save or save_archive in {path}: {first}"
+        ) from error
     state: Any = OrderedDict(module.state_dict())
     state._metadata = OrderedDict()
     for name, part in module.named_modules():

@@ -183,9 +183,7 @@ def _map_of(norm: Any) -> Tuple[Tensor, Tensor]:
         raise ValueError(
             f"fold: expected running statistics, but {norm.description()} keeps none; its output depends on the batch"
         )
-    return ops.average_map(
-        norm.weight, norm.bias, norm.skew, mean, statistic, norm.spec, norm._averages_transform
-    )
+    return ops.average_map(norm.weight, norm.bias, norm.skew, mean, statistic, norm.spec, norm._averages_transform)
 
 
 def _apart(P: Tensor, groups: int) -> Optional[Tensor]:

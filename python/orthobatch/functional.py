@@ -42,9 +42,7 @@ def batch_ortho(
         )
     if not training:
         raise ValueError("batch_ortho: expected running statistics or training=True, got neither")
-    out = torch.ops.orthobatch.train(
-        x, weight, bias, skew, spec, channels, dims, sample_stride, transform, ""
-    )
+    out = torch.ops.orthobatch.train(x, weight, bias, skew, spec, channels, dims, sample_stride, transform, "")
     if running_mean is not None and running_statistic is not None:
         count = torch.zeros((), dtype=torch.long, device=x.device)
         torch.ops.orthobatch.track_(

@@ -96,9 +96,7 @@ class BatchOrthoLayer(nn.Module):
         if momentum is not None and not 0 <= momentum <= 1:
             raise ValueError(f"{kind}: expected a momentum from 0 to 1, got {momentum}")
         if running_average not in ("covariance", "transform"):
-            raise ValueError(
-                f"{kind}: expected running_average 'covariance' or 'transform', got {running_average!r}"
-            )
+            raise ValueError(f"{kind}: expected running_average 'covariance' or 'transform', got {running_average!r}")
         if running_average == "transform" and scale_inside:
             raise ValueError(
                 f"{kind}: {spec} has its scale inside the transform; expected running_average='covariance'"

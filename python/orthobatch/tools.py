@@ -266,7 +266,5 @@ def check(
     rows = []
     for k in range(len(words) // 2):
         error, paper, resolution = numbers[3 * k : 3 * k + 3]
-        rows.append(
-            CheckRow(words[2 * k], words[2 * k + 1], error, None if math.isnan(paper) else paper, resolution)
-        )
+        rows.append(CheckRow(words[2 * k], words[2 * k + 1], error, None if math.isnan(paper) else paper, resolution))
     return CheckResult(ops.canonical(str(spec)), rows, list(why))

@@ -96,7 +96,10 @@ def test_output_is_white(spec):
         assert orthobatch.whiteness_error(z) < 1e-3
 
 
-@pytest.mark.parametrize("kind, shape", [(BatchOrtho1d, (9, 4)), (BatchOrtho1d, (5, 4, 3)), (BatchOrtho2d, (5, 4, 3, 2)), (BatchOrtho3d, (5, 4, 2, 2, 2))])
+@pytest.mark.parametrize(
+    "kind, shape",
+    [(BatchOrtho1d, (9, 4)), (BatchOrtho1d, (5, 4, 3)), (BatchOrtho2d, (5, 4, 3, 2)), (BatchOrtho3d, (5, 4, 2, 2, 2))],
+)
 @pytest.mark.parametrize("running_average", ["covariance", "transform"])
 def test_evaluation_comes_near_training(kind, shape, running_average):
     layer = kind(4, "ZCA(1e-5)", momentum=1, running_average=running_average, dtype=torch.double)
@@ -136,7 +139,12 @@ def test_double_buffers_stay_double():
     layer = BatchOrtho2d(4, "ZCA(1e-5)")
     layer(correlated(9, 4, 2, 2, dtype=torch.float))
     before = layer.running_cov.clone()
-    for convert in (lambda m: m.float(), lambda m: m.half(), lambda m: m.to(torch.bfloat16), lambda m: m.to("cpu", torch.float)):
+    for convert in (
+        lambda m: m.float(),
+        lambda m: m.half(),
+        lambda m: m.to(torch.bfloat16),
+        lambda m: m.to("cpu", torch.float),
+    ):
         convert(layer)
         assert layer.running_cov.dtype == torch.double and torch.equal(layer.running_cov, before)
         assert layer.num_batches_tracked.dtype == torch.long
@@ -181,7 +189,9 @@ def test_state_of_batch_norm_loads():
 
 def same_layer(a, b):
     x = correlated(7, 4, 3, 3, dtype=torch.float)
-    return torch.equal(a(x), b(x)) and all(torch.equal(p, q) for p, q in zip(a.state_dict().values(), b.state_dict().values()))
+    return torch.equal(a(x), b(x)) and all(
+        torch.equal(p, q) for p, q in zip(a.state_dict().values(), b.state_dict().values())
+    )
 
 
 def test_copies():

@@ -140,7 +140,10 @@ def compare(a, b, x, tolerance):
         y = module(x)
         (y**3).sum().backward()
         named = dict(module.named_parameters())
-        grads = [named[k].grad for k in sorted(named, key=lambda k: k.replace("norm", "0").replace("conv", "1").replace("linear", "1"))]
+        grads = [
+            named[k].grad
+            for k in sorted(named, key=lambda k: k.replace("norm", "0").replace("conv", "1").replace("linear", "1"))
+        ]
         results.append([y.detach(), x.grad, *grads, *module.buffers()])
     for s, t in zip(*results):
         scale = t.double().abs().max().clamp(min=1e-3)
@@ -482,7 +485,9 @@ def test_onnx(tmp_path):
 
 
 def small():
-    return nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Conv2d(4, 4, 3), BatchOrtho2d(4, "BN"))
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3), BatchOrtho2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Conv2d(4, 4, 3), BatchOrtho2d(4, "BN")
+    )
 
 
 def test_update_statistics():

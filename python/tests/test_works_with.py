@@ -166,6 +166,7 @@ def test_functorch(spec):
 
         def call(model, tensors, x):
             return functional_call(model, tensors, (x,))
+
     else:
         from functorch import grad, make_functional_with_buffers
 
