@@ -41,6 +41,16 @@ class _Folded(nn.Module):
         self._groups = 0
         self._zeros = True
 
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch.jit.is_scripting():
+            if isinstance(x, torch.fx.Proxy):
+                leaf = self._leaf(x)
+                if leaf is not None:
+                    return leaf
+        if self.norm.synchronized and self.norm.training and not self.norm.frozen:
+            return self._both(x)
+        return self._joined(x)
+
     def _run(self, x: Tensor, read: Optional[Tensor], weight: Tensor, bias: Optional[Tensor]) -> Tensor:
         norm = self.norm
         training = norm.training and not norm.frozen
@@ -116,14 +126,10 @@ class _FoldedConv(_Folded):
             self._beforehand += [0, last - first] if self._zeros else [first, last]
         self._pads = any(self._beforehand)
 
-    def forward(self, x: Tensor) -> Tensor:
-        if not torch.jit.is_scripting():
-            if isinstance(x, torch.fx.Proxy):
-                leaf = self._leaf(x)
-                if leaf is not None:
-                    return leaf
-        if self.norm.synchronized and self.norm.training and not self.norm.frozen:
-            return self.conv(self.norm(x))
+    def _both(self, x: Tensor) -> Tensor:
+        return self.conv(self.norm(x))
+
+    def _joined(self, x: Tensor) -> Tensor:
         read: Optional[Tensor] = None
         if self._pads:
             read = F.pad(x, self._beforehand, self._mode)
@@ -173,15 +179,11 @@ class FoldedLinear(_Folded):
         places = linear.in_features // norm.num_features
         self._shape = [norm.num_features, places] + [1] * (norm.dims - 1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        if not torch.jit.is_scripting():
-            if isinstance(x, torch.fx.Proxy):
-                leaf = self._leaf(x)
-                if leaf is not None:
-                    return leaf
-        if self.norm.synchronized and self.norm.training and not self.norm.frozen:
-            maps = x.unflatten(1, self._shape) if self.flattened else x
-            return self.linear(self.norm(maps).flatten(1))
+    def _both(self, x: Tensor) -> Tensor:
+        maps = x.unflatten(1, self._shape) if self.flattened else x
+        return self.linear(self.norm(maps).flatten(1))
+
+    def _joined(self, x: Tensor) -> Tensor:
         if self.flattened:
             x = x.unflatten(1, self._shape)
         return self._run(x, None, self.linear.weight, self.linear.bias)

@@ -1,33 +1,13 @@
-"""Whole nets: converting, folding, exporting, statistics."""
+"""Whole nets: converting, statistics, archives."""
 
 import copy
-import io
 
 import orthobatch
 import pytest
 import torch
-import torch.nn.functional as F
-from orthobatch import BatchOrtho1d, BatchOrtho2d, BatchOrtho3d, FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear
-from specs import SPECS
+from nets import resnet, trained
+from orthobatch import BatchOrtho1d, BatchOrtho2d, BatchOrtho3d
 from torch import nn
-
-TORCH2 = int(torch.__version__.split(".")[0]) >= 2
-
-
-def resnet(spec=None):
-    torchvision = pytest.importorskip("torchvision")
-    model = torchvision.models.resnet18(num_classes=10)
-    return model if spec is None else orthobatch.convert(model, spec, verbose=False)
-
-
-def trained(model, x, steps=3):
-    optimizer = torch.optim.SGD(model.parameters(), 0.05)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), torch.arange(x.size(0)) % 10).backward()
-        optimizer.step()
-    return model
-
 
 # --------------------------------------------------------------------------------------- converting
 
@@ -106,297 +86,6 @@ def test_norm_layer_arguments():
         assert isinstance(make(8, eps=1e-3, momentum=0.2), BatchOrtho2d)
 
 
-# ------------------------------------------------------------------------------------------- folding
-
-CONVOLUTIONS = [
-    dict(padding=1),
-    dict(padding=0, stride=2),
-    dict(padding=2, dilation=2, bias=False),
-    dict(padding="same", kernel_size=4),
-    dict(padding=1, padding_mode="reflect"),
-    dict(padding=1, padding_mode="circular"),
-    dict(padding=(2, 0), groups=2),
-]
-
-
-def pair_of(spec, options, dtype=torch.double):
-    options = dict(options)
-    norm = BatchOrtho2d(4, spec, dtype=dtype)
-    conv = nn.Conv2d(4, 6, options.pop("kernel_size", 3), dtype=dtype, **options)
-    with torch.no_grad():
-        norm.bias.uniform_(-1, 1)
-        if norm.weight is not None:
-            norm.weight.uniform_(0.5, 2)
-        if norm.skew is not None:
-            norm.skew.uniform_(-1, 1)
-    return norm, conv
-
-
-def compare(a, b, x, tolerance):
-    """Output, gradients and state of two ways to compute the same."""
-    results = []
-    for module in (a, b):
-        x = x.detach().requires_grad_()
-        y = module(x)
-        (y**3).sum().backward()
-        named = dict(module.named_parameters())
-        grads = [
-            named[k].grad
-            for k in sorted(named, key=lambda k: k.replace("norm", "0").replace("conv", "1").replace("linear", "1"))
-        ]
-        results.append([y.detach(), x.grad, *grads, *module.buffers()])
-    for s, t in zip(*results):
-        scale = t.double().abs().max().clamp(min=1e-3)
-        assert float((s - t).double().abs().max() / scale) < tolerance
-
-
-@pytest.mark.parametrize("options", CONVOLUTIONS)
-@pytest.mark.parametrize("spec", ["ZCA(1e-5)", "ZCA(1e-5, group_size=2)", "LDL(1e-5)->W->Gamma", "BN"])
-def test_folded_convolution(spec, options):
-    norm, conv = pair_of(spec, options)
-    pair = FoldedConv2d(copy.deepcopy(norm), copy.deepcopy(conv))
-    x = torch.randn(5, 4, 7, 8, dtype=torch.double) + 0.5
-    compare(pair, nn.Sequential(norm, conv), x, 1e-9)
-    pair.eval()
-    norm.eval()
-    compare(pair, nn.Sequential(norm, conv), x, 1e-9)
-    assert torch.allclose(orthobatch.fold(pair)(x), conv(norm(x)), atol=1e-9)
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_folded_gradients(spec):
-    norm, conv = pair_of(spec, dict(padding=1))
-    pair = FoldedConv2d(norm, conv)
-    x = (torch.randn(4, 4, 3, 3, dtype=torch.double) + 0.5).requires_grad_()
-    out = lambda x, w, b: torch.ops.orthobatch.folded_train(  # noqa: E731
-        x, None, norm.weight, norm.bias, norm.skew, w, b, *geometry(pair), norm.spec, 4, 2
-    )[0]
-    assert torch.autograd.gradcheck(out, (x, conv.weight, conv.bias))
-
-
-def geometry(pair):
-    return pair._stride, pair._padding, pair._dilation, pair._groups, pair._zeros
-
-
-@pytest.mark.parametrize("options", CONVOLUTIONS)
-def test_batches_that_do_not_fold(options):
-    """A mean far from 0 in float: the step goes through one and then the other, and is counted."""
-    norm, conv = pair_of("ZCA(1e-5)", options, torch.float)
-    pair = FoldedConv2d(copy.deepcopy(norm), copy.deepcopy(conv))
-    x = torch.randn(5, 4, 7, 8) + 300
-    compare(pair, nn.Sequential(norm, conv), x, 2e-2)
-    assert pair.unfolded == 1
-    assert orthobatch.summary(pair)[0].unfolded == 1
-
-
-def test_other_pairs():
-    x = torch.randn(6, 4, 9, dtype=torch.double)
-    norm, conv = BatchOrtho1d(4, "ZCA(1e-5)").double(), nn.Conv1d(4, 5, 3, padding=1).double()
-    compare(FoldedConv1d(copy.deepcopy(norm), copy.deepcopy(conv)), nn.Sequential(norm, conv), x, 1e-9)
-    norm, linear = BatchOrtho1d(4, "LDL(1e-5)").double(), nn.Linear(36, 5).double()
-    compare(
-        FoldedLinear(copy.deepcopy(norm), copy.deepcopy(linear)), nn.Sequential(norm, nn.Flatten(), linear), x, 1e-9
-    )
-    norm, conv = BatchOrtho3d(4, "ZCA(1e-5)").double(), nn.Conv3d(4, 5, 2, padding=1).double()
-    compare(
-        FoldedConv3d(copy.deepcopy(norm), copy.deepcopy(conv)), nn.Sequential(norm, conv),
-        torch.randn(5, 4, 3, 3, 3, dtype=torch.double), 1e-9,
-    )  # fmt: skip
-    with pytest.raises(ValueError, match="reads the 4 channels of the norm, got one of 5"):
-        FoldedConv2d(BatchOrtho2d(4), nn.Conv2d(5, 4, 1))
-    with pytest.raises(ValueError, match="expected a BatchOrtho2d and a Conv2d without hooks, got BatchOrtho1d"):
-        FoldedConv2d(BatchOrtho1d(4), nn.Conv2d(4, 4, 1))
-
-
-class PreActivation(nn.Module):
-    """norm → conv, as the paper's nets have it, with a branch and a functional flatten."""
-
-    def __init__(self, spec):
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, 8, 3)
-        self.norm1 = BatchOrtho2d(8, spec)
-        self.conv2 = nn.Conv2d(8, 8, 3, padding=1)
-        self.norm2 = BatchOrtho2d(8, spec)
-        self.norm3 = BatchOrtho2d(8, spec)
-        self.fc = nn.Linear(8 * 36, 10)
-
-    def forward(self, x):
-        x = torch.relu(self.conv1(x))
-        x = torch.relu(self.conv2(self.norm1(x)))
-        y = self.norm2(x)
-        x = torch.relu(y) + y  # read twice: no pair
-        return self.fc(torch.flatten(self.norm3(x), 1))
-
-
-@pytest.mark.parametrize("spec", ["ZCA(1e-5)", "ZCA(1e-5, group_size=4)", "LDL(1e-5)->W"])
-def test_fold_training(spec, capsys):
-    model = PreActivation(spec).double()
-    parameters = set(model.parameters())
-    other = copy.deepcopy(model)
-    folded = orthobatch.fold_training(model)
-    assert "2 pairs joined: norm1 and conv2, norm3 and fc" in capsys.readouterr().err
-    assert isinstance(folded.conv2, FoldedConv2d) and isinstance(folded.fc, FoldedLinear)
-    assert set(folded.parameters()) == parameters
-    x = torch.randn(12, 3, 8, 8, dtype=torch.double)
-    a, b = folded(x), other(x)
-    assert torch.allclose(a, b, atol=1e-9)
-    a.square().sum().backward()
-    b.square().sum().backward()
-    assert torch.allclose(folded.conv1.weight.grad, other.conv1.weight.grad, atol=1e-9)
-    folded.eval()
-    other.eval()
-    assert torch.allclose(folded(x), other(x), atol=1e-9)
-    for net in (folded, other):
-        plain = orthobatch.fold(net)
-        assert not any("orthobatch" in type(m).__module__ for m in plain.modules())
-        assert torch.allclose(plain(x), other(x), atol=1e-9)
-    scripted = torch.jit.script(folded)
-    assert torch.allclose(scripted(x), other(x), atol=1e-9)
-
-
-class Branching(nn.Module):
-    """What torch.fx cannot trace."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4), nn.Conv2d(4, 4, 3))
-        self.head = BatchOrtho2d(4)
-
-    def forward(self, x):
-        if x.sum() > 0:
-            x = -x
-        return self.head(self.body(x))
-
-
-def test_fold_without_a_trace():
-    model = Branching()
-    x = torch.randn(5, 3, 8, 8)
-    model(x)
-    model.eval()
-    with pytest.warns(UserWarning, match="torch.fx cannot trace Branching"):
-        folded = orthobatch.fold(model)
-    assert isinstance(folded.body[1], nn.Conv2d) and isinstance(folded.head, nn.Conv2d)
-    assert torch.allclose(folded(x), model(x), atol=1e-5)
-    with pytest.warns(UserWarning, match="cannot trace"):
-        joined = orthobatch.fold_training(copy.deepcopy(model), verbose=False)
-    assert torch.equal(joined(x), model(x))
-    joined.body = nn.Sequential(joined.body[0], FoldedConv2d(joined.body[1], joined.body[2]))
-    with pytest.warns(UserWarning, match="cannot trace"):
-        assert torch.allclose(orthobatch.fold(joined)(x), model(x), atol=1e-5)
-
-
-def test_fold_of_layers_used_twice():
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = nn.Conv2d(4, 4, 1)
-            self.norm = BatchOrtho2d(4, "ZCA(1e-5)")
-
-        def forward(self, x):
-            return self.norm(self.conv(self.norm(self.conv(x))))
-
-    model = Twice()
-    x = torch.randn(6, 4, 5, 5)
-    model(x)
-    model.eval()
-    assert torch.allclose(orthobatch.fold(model)(x), model(x), atol=1e-5)
-
-
-class Optional(nn.Module):
-    """What it does depends on an argument that is None, and on the mode; and it keeps what it saw."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Conv2d(3, 4, 3)
-        self.norm = BatchOrtho2d(4)
-        self.conv = nn.Conv2d(4, 4, 3)
-        self.later = BatchOrtho2d(4)
-        self.last = nn.Conv2d(4, 4, 3)
-
-    def forward(self, x, mask=None):
-        y = self.norm(self.first(x))
-        if mask is None:
-            y = torch.relu(y)
-        y = self.later(self.conv(y))
-        self.seen = y
-        z = self.last(y)
-        return (z, y) if self.training else z
-
-
-def test_folding_follows_the_path_that_is_taken():
-    import pickle
-
-    model, x = Optional(), torch.randn(6, 3, 12, 12)
-    other = copy.deepcopy(model)
-    for mode in (False, True):
-        joined = orthobatch.fold_training(copy.deepcopy(model).train(mode), verbose=False).train()
-        assert isinstance(joined.conv, nn.Conv2d) and isinstance(joined.last, nn.Conv2d)
-        for a, b in zip(joined(x), copy.deepcopy(other)(x)):
-            assert torch.allclose(a, b, atol=1e-5)
-    pickle.dumps(orthobatch.fold_training(copy.deepcopy(model), verbose=False))
-    model(x)
-    del model.seen
-    model.eval()
-    assert torch.allclose(orthobatch.fold(model)(x), model(x), atol=1e-5)
-
-
-def test_modules_with_hooks_are_left_alone():
-    x = torch.randn(8, 4, 6, 6) + 1
-    hooked = nn.Conv2d(4, 4, 1)
-    hooked.register_forward_hook(lambda module, inputs, output: torch.relu(output))
-    for reader in (nn.utils.weight_norm(nn.Conv2d(4, 4, 3)), nn.utils.spectral_norm(nn.Conv2d(4, 4, 3)), hooked):
-        net = orthobatch.fold_training(nn.Sequential(nn.ReLU(), BatchOrtho2d(4), reader), verbose=False)
-        assert isinstance(net[1], BatchOrtho2d)
-        with pytest.raises(ValueError, match="without hooks"):
-            FoldedConv2d(BatchOrtho2d(4), reader)
-    net = nn.Sequential(hooked, BatchOrtho2d(4))
-    net[1].register_forward_hook(lambda module, inputs, output: output * 2)
-    net(x)
-    net.eval()
-    assert torch.allclose(orthobatch.fold(net)(x), net(x), atol=1e-5)
-
-
-def test_fold_of_shared_convolutions_and_linear_layers():
-    conv = nn.Conv2d(4, 4, 1)
-    net = nn.Sequential(FoldedConv2d(BatchOrtho2d(4), conv), nn.ReLU(), conv, FoldedConv2d(BatchOrtho2d(4), conv))
-    x = torch.randn(8, 4, 5, 5) * 3 + 1
-    net(x)
-    net.eval()
-    assert torch.allclose(orthobatch.fold(net)(x), net(x), atol=1e-4)
-    for shape in ((16, 7), (16, 4, 7)):  # the last of these is no channel
-        net = nn.Sequential(nn.Linear(7, 4), BatchOrtho1d(4))
-        x = torch.randn(*shape) * 3 + 1
-        net(x)
-        net.eval()
-        folded = orthobatch.fold(net)
-        assert torch.allclose(folded(x), net(x), atol=1e-4)
-        assert isinstance(folded[1], nn.Identity) == (len(shape) == 2)
-
-
-def test_joined_with_a_linear_layer():
-    net = nn.Sequential(nn.ReLU(), BatchOrtho2d(4, sample_stride=2), nn.Flatten(), nn.Linear(100, 3))
-    x = torch.randn(8, 4, 5, 5)
-    other = copy.deepcopy(net)
-    joined = orthobatch.fold_training(net, verbose=False)
-    assert torch.allclose(joined(x), other(x), atol=1e-5)
-    for wrong in (torch.randn(8, 4, 10, 10), torch.randn(8, 2, 10, 5)):
-        with pytest.raises(RuntimeError):
-            joined(wrong)
-    with pytest.raises(RuntimeError):
-        FoldedLinear(BatchOrtho2d(4), nn.Linear(100, 3), flattened=True)(torch.randn(8, 400))
-
-
-def test_layers_in_two_places():
-    shared = BatchOrtho2d(4)
-    net = nn.Sequential(nn.Conv2d(4, 4, 1), shared, nn.ReLU(), nn.Conv2d(4, 4, 1), shared)
-    x = torch.randn(8, 4, 5, 5)
-    net(x)
-    net.eval()
-    folded = orthobatch.fold(net)
-    assert not orthobatch.layers_of(folded) and folded[1] is folded[4]
-    assert torch.allclose(folded(x), net(x), atol=1e-5)
-
-
 def test_what_convert_leaves_alone(capsys):
     class Active(nn.BatchNorm2d):
         def forward(self, x):
@@ -414,71 +103,6 @@ def test_what_convert_leaves_alone(capsys):
     orthobatch.convert(mixed, skip="1")
     orthobatch.convert(nn.Sequential(nn.BatchNorm2d(4)), skip="nowhere")
     assert "nothing to skip was found" in capsys.readouterr().err
-
-
-def test_archives(tmp_path):
-    import os
-    import stat
-
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4, "ZCA(1e-5)"))
-    path = tmp_path / "net.pt"
-    before = os.umask(0o022)
-    try:
-        orthobatch.save_archive(model, path)
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644 and os.listdir(tmp_path) == ["net.pt"]
-    with pytest.raises(RuntimeError, match=r"expected a state of LDL\(1e-5\), got one of ZCA"):
-        nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4, "LDL(1e-5)")).load_state_dict(orthobatch.load_archive(path))
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        orthobatch.save_archive(model, tmp_path / "nowhere" / "a.pt")
-    torch.save(model.state_dict(), tmp_path / "other.pt")
-    with pytest.raises(RuntimeError, match="expected an archive of torch::save or save_archive"):
-        orthobatch.load_archive(tmp_path / "other.pt")
-
-
-def test_fold_needs_statistics():
-    with pytest.raises(ValueError, match="expected running statistics"):
-        orthobatch.fold(nn.Sequential(BatchOrtho2d(4, track_running_stats=False)))
-
-
-def test_fold_of_resnet():
-    model = resnet("ZCA(1e-5, group_size=16)")
-    x = torch.randn(8, 3, 64, 64)
-    trained(model, x)
-    model.eval()
-    folded = orthobatch.fold(model)
-    assert type(folded) is type(model) and not orthobatch.layers_of(folded)
-    with torch.no_grad():
-        want = model(x)
-        assert float((folded(x) - want).abs().max()) < 1e-5 * float(want.abs().max().clamp(min=1))
-        traced = torch.jit.trace(folded, x)
-        file = io.BytesIO()
-        torch.jit.save(traced, file)
-        assert b"orthobatch" not in file.getvalue()
-        scripted = torch.jit.script(folded)
-        assert torch.allclose(scripted(x), want, atol=1e-4)
-
-
-def test_onnx(tmp_path):
-    onnx = pytest.importorskip("onnx")
-    model = PreActivation("ZCA(1e-5)")
-    x = torch.randn(6, 3, 8, 8)
-    model(x)
-    model.eval()
-    path = str(tmp_path / "net.onnx")
-    options = {"dynamo": False} if TORCH2 else {}
-    torch.onnx.export(
-        orthobatch.fold(model), x, path, input_names=["x"], output_names=["y"],
-        dynamic_axes={"x": {0: "batch"}}, **options,
-    )  # fmt: skip
-    onnx.checker.check_model(onnx.load(path))
-    assert all(n.domain == "" for n in onnx.load(path).graph.node)
-    if TORCH2:
-        runtime = pytest.importorskip("onnxruntime")
-        session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        (y,) = session.run(None, {"x": x[:4].numpy()})
-        assert torch.allclose(torch.from_numpy(y), model(x[:4]), atol=1e-4)
 
 
 # ---------------------------------------------------------------------------------------- statistics
@@ -542,3 +166,24 @@ def test_summary():
     rows = orthobatch.summary(model)
     assert [r.name for r in rows] == ["1", "5"] and rows[0].samples == 8 * 36 and rows[0].condition_number > 1
     assert 1 <= rows[0].effective_rank <= 4 and "eff.rank" in str(rows) and model[1].name == "1"
+
+
+def test_archives(tmp_path):
+    import os
+    import stat
+
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4, "ZCA(1e-5)"))
+    path = tmp_path / "net.pt"
+    before = os.umask(0o022)
+    try:
+        orthobatch.save_archive(model, path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644 and os.listdir(tmp_path) == ["net.pt"]
+    with pytest.raises(RuntimeError, match=r"expected a state of LDL\(1e-5\), got one of ZCA"):
+        nn.Sequential(nn.Conv2d(3, 4, 3), BatchOrtho2d(4, "LDL(1e-5)")).load_state_dict(orthobatch.load_archive(path))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        orthobatch.save_archive(model, tmp_path / "nowhere" / "a.pt")
+    torch.save(model.state_dict(), tmp_path / "other.pt")
+    with pytest.raises(RuntimeError, match="expected an archive of torch::save or save_archive"):
+        orthobatch.load_archive(tmp_path / "other.pt")
