@@ -75,7 +75,7 @@ struct Session {
   Trainer trainer;
 
   Session(const std::string& path, const TrainConfig& config)
-      : folder(path), trainer(config, small_data(), folder, progress, stop) {}
+      : folder(path), trainer(config, small_data(), &folder, progress, stop) {}
 };
 
 inline void whole_run(const std::string& path, const TrainConfig& config) {

@@ -157,7 +157,7 @@ TEST(Trainer, RefusesOtherData) {
   Progress progress(Progress::Style::quiet);
   const std::atomic<bool> stop{false};
   const RunFolder run(folder.path("a"));
-  Trainer trainer(config, other, run, progress, stop);
+  Trainer trainer(config, other, &run, progress, stop);
   try {
     trainer.resume(read_checkpoint(run.last()));
     FAIL();

@@ -52,6 +52,8 @@ std::string fraction_text(double x) {
 
 std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 std::string join_choices(const std::vector<std::string>& choices) {
   std::string out;
   for (size_t k = 0; k < choices.size(); ++k)

@@ -15,6 +15,9 @@ std::string fraction_text(double x);
 /// "8 bytes"
 std::string bytes_text(uint64_t n);
 
+/// Up to the first end of a line.
+std::string first_line(const std::string& text);
+
 /// "a, b or c"
 std::string join_choices(const std::vector<std::string>& choices);
 

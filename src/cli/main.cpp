@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/options.h"
+#include "cli/processes.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
@@ -106,5 +107,6 @@ int main(int argc, char** argv) {
     return with_output_written(code == 0 ? 0 : 2);
   }
   orthobatch::cli::restart_on_right_core(argv);
+  orthobatch::cli::remember_arguments(argv);
   return with_output_written(run_verb(run));
 }

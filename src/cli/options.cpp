@@ -13,6 +13,8 @@
 namespace orthobatch::cli {
 namespace {
 
+std::string complaint_name;
+
 template <typename Number>
 bool parse_whole(const std::string& text, Number& out) {
   const char* end = text.data() + text.size();
@@ -89,7 +91,9 @@ std::string unexpected_word(const CLI::App& app, int argc, char** argv) {
 }
 
 void complain(const std::string& text) {
-  std::fputs(("orthobatch: " + text + "\n").c_str(), stderr);
+  std::fputs(("orthobatch: " + complaint_name + text + "\n").c_str(), stderr);
 }
+
+void complain_as(const std::string& name) { complaint_name = name; }
 
 }  // namespace orthobatch::cli

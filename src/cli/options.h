@@ -25,5 +25,7 @@ std::string unexpected_word(const CLI::App& app, int argc, char** argv);
 
 /// One line on standard error. Does not throw where nobody can read it.
 void complain(const std::string& text);
+/// From now on each such line begins with a name.
+void complain_as(const std::string& name);
 
 }  // namespace orthobatch::cli

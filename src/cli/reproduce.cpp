@@ -11,9 +11,11 @@
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/options.h"
+#include "cli/processes.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "io/file.h"
+#include "ranks/ranks.h"
 #include "report/page.h"
 #include "report/summary.h"
 
@@ -25,6 +27,7 @@ struct ReproduceArguments {
   ExperimentChanges changes;
   ReproduceOptions options;
   bool quiet = false;
+  ProcessOptions ranks;
 };
 
 /// Without folders: they are the reader's own.
@@ -40,6 +43,7 @@ std::string command_text(const ReproduceArguments& a) {
   if (!a.changes.head.empty()) text += " --head " + a.changes.head;
   if (!a.changes.padding.empty()) text += " --padding " + a.changes.padding;
   for (const std::string& pattern : a.changes.rows) text += fmt::format(" --rows '{}'", pattern);
+  if (const int n = processes_asked_for(a.ranks); n > 1) text += fmt::format(" --processes {}", n);
   if (a.options.threads > 0) text += fmt::format(" --threads {}", a.options.threads);
   return text + " --out DIR";
 }
@@ -53,7 +57,7 @@ void print_tables(const std::vector<ExperimentResult>& results, const std::strin
   }
 }
 
-int reproduce(ReproduceArguments a) {
+int reproduce(ReproduceArguments a, Ranks& ranks) {
   Experiment all = find_experiment(a.experiment);
   ExperimentChanges without_rows = a.changes;
   without_rows.rows.clear();
@@ -61,9 +65,15 @@ int reproduce(ReproduceArguments a) {
   Experiment chosen = all;
   apply(a.changes, chosen);
   a.options.command = command_text(a);
-  Progress progress(Progress::style_for_terminal(a.quiet));
+  a.options.processes_here = processes_here(a.ranks, ranks.size());
+  Progress progress(Progress::style_for_terminal(a.quiet || !ranks.leads()));
   if (const std::string note = restart_note(); !note.empty()) progress.line(note);
-  Reproduction reproduction(chosen, all, a.options, progress, interrupted());
+  Reproduction reproduction(chosen, all, a.options, progress, interrupted(), ranks);
+  if (!ranks.leads()) {
+    stop_on_signals();
+    reproduction.follow();
+    return 0;
+  }
   reproduction.prepare();
   stop_on_signals();
   const Reproduction::Outcome outcome = reproduction.run();
@@ -115,11 +125,14 @@ void add_reproduce(CLI::App& app, Run& run) {
       ->check(whole_number(1, 1024));
   verb->add_option("--data-dir", a->options.data_dir,
                    "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  add_process_options(*verb, a->ranks);
   verb->add_flag("--quiet", a->quiet, "No progress, only the table and errors");
   verb->callback([&run, a] {
     run = [a] {
       keep_freed_memory();
-      return reproduce(*a);
+      const nlohmann::json about = {{"verb", "reproduce"}, {"experiment", a->experiment}};
+      return run_in_ranks(a->ranks, processes_asked_for(a->ranks), about,
+                          [a](Ranks& ranks) { return reproduce(*a, ranks); });
     };
   });
 }

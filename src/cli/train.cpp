@@ -4,18 +4,21 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <thread>
+#include <cstring>
 
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/options.h"
+#include "cli/processes.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "orthobatch/spec.h"
+#include "ranks/ranks.h"
 #include "run/names.h"
+#include "run/run_record.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -31,6 +34,7 @@ struct TrainArguments {
   std::string head, padding;
   std::optional<int> threads, augment_threads;
   bool quiet = false;
+  ProcessOptions ranks;
 };
 
 std::vector<Setting> settings_of(const TrainArguments& a) {
@@ -76,7 +80,8 @@ TrainConfig config_of(const TrainArguments& a) {
   set(a.augment_threads, config.augment_threads);
   config.schedule.final_momentum =
       std::min(config.schedule.final_momentum, config.schedule.momentum);
-  use_all_threads(config);
+  if (const int processes = processes_asked_for(a.ranks)) config.processes = processes;
+  use_all_threads(config, processes_here(a.ranks, config.processes));
   check_config(config);
   return config;
 }
@@ -87,76 +92,155 @@ std::string count_text(int64_t n) {
   return digits;
 }
 
-int finish(Trainer& trainer, const RunFolder& folder, Progress& progress) {
-  if (trainer.run() == Trainer::Outcome::stopped) {
-    complain(
-        fmt::format("stopped in epoch {} after {} steps; go on with: orthobatch train --resume {}",
-                    trainer.state().epoch + 1, trainer.state().step, folder.path()));
-    return interrupted_code();
-  }
-  const BestEpoch& best = trainer.state().best;
-  progress.line(fmt::format("best epoch {}: test error {:.2f} %, loss {:.4f}; run in {}",
-                            best.epoch, best.test_error_percent, best.test_loss, folder.path()));
-  return 0;
+/// Where a new run goes.
+std::string folder_of(const TrainArguments& a, const TrainConfig& config) {
+  return a.out.empty()
+             ? join_path("runs", run_name(config.data, layers_text(config), config.seed))
+             : a.out;
 }
 
-void announce(const TrainConfig& config, const DataSet& data, const RunFolder& folder,
-              Progress& progress) {
-  torch::set_num_threads(config.threads);
-  if (const std::string note = restart_note(); !note.empty()) progress.line(note);
-  progress.line(fmt::format("{} on {}: {} training and {} test images, seed {}, {} thread{}, in {}",
-                            layers_text(config), config.data, count_text(data.train.count()),
-                            count_text(data.test.count()), config.seed, config.threads,
-                            config.threads == 1 ? "" : "s", folder.path()));
-}
-
-int begin(const TrainArguments& a) {
-  const TrainConfig config = config_of(a);
-  const std::string path =
-      a.out.empty() ? join_path("runs", run_name(config.data, layers_text(config), config.seed))
-                    : a.out;
+void require_new(const std::string& path) {
   if (file_exists(join_path(path, "config.json")))
     throw std::invalid_argument(fmt::format(
         "{} holds a run already: go on with --resume {}, or give another --out", path, path));
-  const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
-  map_sizes(config.net, data.train.height, data.train.width);  // before anything is written
-  const RunFolder folder(path);
-  if (folder.has_run())
-    throw std::invalid_argument(fmt::format(
-        "{} holds checkpoints of a run, but not its config.json: give another --out", path));
-  Progress progress(Progress::style_for_terminal(a.quiet));
-  announce(config, data, folder, progress);
-  Trainer trainer(config, data, folder, progress, interrupted());
-  stop_on_signals();
-  trainer.begin();
-  return finish(trainer, folder, progress);
 }
 
-int resume(const TrainArguments& a) {
+void require_old(const std::string& path) {
+  if (!file_exists(join_path(path, "config.json")))
+    throw FileError(join_path(path, "config.json"), "file", "the config of a run", "none");
+}
+
+void announce(const TrainConfig& config, const DataSet& data, const std::string& path,
+              Progress& progress) {
+  if (const std::string note = restart_note(); !note.empty()) progress.line(note);
+  const auto several = [](int n, const char* what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : what[std::strlen(what) - 1] == 's' ? "es" : "s");
+  };
+  const std::string hands = config.processes == 1
+                                ? several(config.threads, "thread")
+                                : several(config.processes, "process") + " with " +
+                                      several(config.threads, "thread") + " each";
+  progress.line(fmt::format("{} on {}: {} training and {} test images, seed {}, {}, in {}",
+                            layers_text(config), config.data, count_text(data.train.count()),
+                            count_text(data.test.count()), config.seed, hands, path));
+}
+
+/// The run that the leader has in hand: new, or opened again.
+struct LedRun {
+  std::unique_ptr<RunFolder> folder;
+  Resumption run;
+};
+
+LedRun open_new(const TrainArguments& a, const TrainConfig& config) {
+  const std::string path = folder_of(a, config);
+  require_new(path);
+  LedRun out;
+  out.run.config = config;
+  return out;
+}
+
+LedRun open_old(const TrainArguments& a, int processes) {
   std::vector<Setting> changes = settings_of(a);
-  for (const Setting& change : changes) require_changeable(change);
   if (a.epochs) changes.push_back({"epochs", *a.epochs});
   if (a.threads) changes.push_back({"threads", *a.threads});
-  if (!file_exists(join_path(a.resume, "config.json")))
-    throw FileError(join_path(a.resume, "config.json"), "file", "the config of a run", "none");
-  const RunFolder folder(a.resume);
-  Resumption run = open_run(folder, changes);
-  if (!run.complaint.empty())
-    fmt::print(stderr, "orthobatch: {}\northobatch: going on from {} instead\n", run.complaint,
-               run.checkpoint->path);
-  const DataSet data = load_data(run.config.data, data_directory(a.data_dir), run.config.subset);
-  Progress progress(Progress::style_for_terminal(a.quiet));
-  announce(run.config, data, folder, progress);
-  Trainer trainer(run.config, data, folder, progress, interrupted());
+  changes.push_back({"processes", processes});
+  if (!a.threads && processes != read_run(a.resume).processes) {
+    TrainConfig own;
+    use_all_threads(own, processes_here(a.ranks, processes));
+    changes.push_back({"threads", own.threads});
+  }
+  LedRun out;
+  out.folder = std::make_unique<RunFolder>(a.resume);
+  out.run = open_run(*out.folder, changes);
+  if (!out.run.complaint.empty()) {
+    complain(out.run.complaint);
+    complain(fmt::format("going on from {} instead", out.run.checkpoint->path));
+  }
+  return out;
+}
+
+/// Only once there is data: nothing is written before.
+void make_folder(LedRun& led, const std::string& path) {
+  led.folder = std::make_unique<RunFolder>(path);
+  if (led.folder->has_run())
+    throw std::invalid_argument(fmt::format(
+        "{} holds checkpoints of a run, but not its config.json: give another --out", path));
+}
+
+int finish(Trainer& trainer, const std::string& path, Progress& progress, const Ranks& ranks) {
+  const std::string way_on = fmt::format("go on with: orthobatch train --resume {}", path);
+  try {
+    if (trainer.run() == Trainer::Outcome::stopped) {
+      if (ranks.leads())
+        complain(fmt::format("stopped in epoch {} after {} steps; {}", trainer.state().epoch + 1,
+                             trainer.state().step, way_on));
+      return interrupted_code();
+    }
+  } catch (const RankError& error) {
+    throw RankError(fmt::format("{}; the last checkpoint is whole: {}", error.what(), way_on));
+  }
+  const BestEpoch& best = trainer.state().best;
+  progress.line(fmt::format("best epoch {}: test error {:.2f} %, loss {:.4f}; run in {}",
+                            best.epoch, best.test_error_percent, best.test_loss, path));
+  return 0;
+}
+
+/// A run, or as one of several ranks a part of it.
+int train(const TrainArguments& a, Ranks& ranks) {
+  const bool anew = a.resume.empty();
+  LedRun led;
+  if (ranks.leads())
+    led = anew ? open_new(a, config_of(a)) : open_old(a, ranks.size());
+  TrainConfig config = led.run.config;
+  const std::string text = ranks.broadcast(to_json(config).dump());
+  if (!ranks.leads()) {
+    config = config_from_json(parse_json(text, "rank 0"), "rank 0");
+    // Those are each process's own.
+    if (a.threads) config.threads = *a.threads;
+    if (a.augment_threads) config.augment_threads = *a.augment_threads;
+    check_config(config);
+  }
+  torch::set_num_threads(config.threads);
+  const std::string path = anew ? folder_of(a, config) : a.resume;
+  const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
+  map_sizes(config.net, data.train.height, data.train.width);  // before anything is written
+  ranks.agree("data", describe_data(data));
+  if (ranks.leads() && anew) make_folder(led, path);
+  Progress progress(Progress::style_for_terminal(a.quiet || !ranks.leads()));
+  announce(config, data, path, progress);
+  Trainer trainer(config, data, led.folder.get(), progress, interrupted(), ranks);
   stop_on_signals();
-  if (run.checkpoint) {
-    trainer.resume(std::move(*run.checkpoint), run.changed);
+  if (!ranks.leads()) {
+    trainer.follow();
+  } else if (led.run.checkpoint) {
+    trainer.resume(std::move(*led.run.checkpoint), led.run.changed);
     progress.line(fmt::format("going on after epoch {}, step {}", trainer.state().epoch,
                               trainer.state().step));
   } else {
     trainer.begin();
   }
-  return finish(trainer, folder, progress);
+  return finish(trainer, path, progress, ranks);
+}
+
+/// Mistakes are told here, before any rank is started.
+int start(const TrainArguments& a) {
+  const int asked = processes_asked_for(a.ranks);
+  nlohmann::json about = {{"verb", "train"}};
+  if (a.resume.empty()) {
+    const TrainConfig config = config_of(a);
+    if (asked == 0) require_new(folder_of(a, config));
+    about["config"] = deciding_settings(config);
+    about["fold"] = config.net.fold;
+    return run_in_ranks(a.ranks, config.processes, about, [&](Ranks& r) { return train(a, r); });
+  }
+  for (const Setting& change : settings_of(a)) require_changeable(change);
+  int processes = asked;
+  if (asked == 0) {
+    require_old(a.resume);
+    processes = RunRecord(read_run(a.resume)).processes;
+  }
+  about["resumes"] = true;
+  return run_in_ranks(a.ranks, processes, about, [&](Ranks& r) { return train(a, r); });
 }
 
 }  // namespace
@@ -206,11 +290,12 @@ void add_train(CLI::App& app, Run& run) {
       ->type_name("KEY=VALUE")
       ->take_all()
       ->allow_extra_args(false);
+  add_process_options(*verb, a->ranks);
   verb->add_flag("--quiet", a->quiet, "Say nothing but errors");
   verb->add_option("--resume", a->resume,
                    "Go on with the run in this folder, with its own settings; only --epochs, "
-                   "--threads, --set, --data-dir and --quiet may come with it (with other threads "
-                   "the rest is not bit for bit the same)");
+                   "--threads, --processes, --timeout, --set, --data-dir and --quiet may come with "
+                   "it (with other threads or processes the rest is not bit for bit the same)");
   const std::vector<CLI::Option*> of_a_new_run = {data, layer,  config, head, padding,  out,
                                                   seed, subset, batch,  rate, momentum, workers};
   verb->callback([&run, a, of_a_new_run] {
@@ -220,7 +305,7 @@ void add_train(CLI::App& app, Run& run) {
                                    "expected only in a new run, found with --resume");
     run = [a] {
       keep_freed_memory();
-      return a->resume.empty() ? begin(*a) : resume(*a);
+      return start(*a);
     };
   });
 }

@@ -21,8 +21,13 @@ std::vector<uint32_t> epoch_order(int64_t count, uint64_t seed, int64_t epoch) {
 }
 
 BatchLoader::BatchLoader(const ImageSet& images, const InputScale& scale,
-                         const Augmentation& augmentation, uint64_t seed, int threads)
-    : images_(images), scale_(scale), augmentation_(augmentation), seed_(seed) {
+                         const Augmentation& augmentation, uint64_t seed, int threads,
+                         Share share)
+    : images_(images),
+      scale_(scale),
+      augmentation_(augmentation),
+      seed_(seed),
+      share_(share) {
   if (threads < 1) throw std::invalid_argument("BatchLoader: at least one thread");
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
@@ -98,10 +103,12 @@ void BatchLoader::work() {
 
 void BatchLoader::fill(Batch& batch, int64_t number, Augmenter& augment) const {
   const int64_t size = images_.image_size();
-  batch.images.resize(batch_ * size);
-  batch.labels.resize(batch_);
-  for (int64_t i = 0; i < batch_; ++i) {
-    const int64_t index = order_[number * batch_ + i];
+  const int64_t count = share_.size(batch_);
+  const uint32_t* order = order_.data() + number * batch_ + share_.first(batch_);
+  batch.images.resize(count * size);
+  batch.labels.resize(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t index = order[i];
     batch.labels[i] = images_.labels[index];
     augment(epoch_, index, batch.images.data() + i * size);
   }

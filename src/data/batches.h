@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/share.h"
 #include "data/augment.h"
 
 namespace orthobatch {
@@ -27,9 +28,9 @@ std::vector<uint32_t> epoch_order(int64_t count, uint64_t seed, int64_t epoch);
 /// same for any number of threads.
 class BatchLoader {
  public:
-  /// `images` must outlive the loader.
+  /// `images` must outlive the loader. Only one's own share of each batch is made.
   BatchLoader(const ImageSet& images, const InputScale& scale, const Augmentation& augmentation,
-              uint64_t seed, int threads);
+              uint64_t seed, int threads, Share share = {});
   ~BatchLoader();
 
   /// Starts making the batches of an epoch, from number `first` on; what was left of another epoch
@@ -53,6 +54,7 @@ class BatchLoader {
   const InputScale scale_;
   const Augmentation augmentation_;
   const uint64_t seed_;
+  const Share share_;
 
   // Set by start() while no thread is working on a batch.
   std::vector<uint32_t> order_;

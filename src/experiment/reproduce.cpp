@@ -24,20 +24,32 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+// What the leader says in place of a run's config.
+constexpr const char *waits = "wait", *ends = "end";
+
 }  // namespace
 
 Reproduction::Reproduction(const Experiment& experiment, const Experiment& all,
                            const ReproduceOptions& options, Progress& progress,
-                           const std::atomic<bool>& stop)
-    : experiment_(experiment), all_(all), options_(options), progress_(progress), stop_(stop) {
-  if (options_.threads == 0)
-    options_.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+                           const std::atomic<bool>& stop, Ranks& ranks)
+    : experiment_(experiment),
+      all_(all),
+      options_(options),
+      progress_(progress),
+      stop_(stop),
+      ranks_(ranks) {
+  TrainConfig config;
+  config.threads = options_.threads;
+  use_all_threads(config, options_.processes_here);
+  options_.threads = config.threads;
+  torch::set_num_threads(options_.threads);
 }
 
 TrainConfig Reproduction::config_of(const Job& job) const {
   TrainConfig config = job.row->config;
   config.seed = job.seed;
   config.threads = options_.threads;
+  config.processes = ranks_.size();
   check_config(config);
   return config;
 }
@@ -114,6 +126,7 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
   const std::string failure = join_path(job.path, failed_name);
   std::error_code ignored;
   std::filesystem::remove(failure, ignored);
+  bool begun = false;
   try {
     const DataSet& data = data_for(config);
     Resumption run;
@@ -121,7 +134,10 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
     if (!run.complaint.empty())
       progress_.line(
           fmt::format("{}; going on from {} instead", run.complaint, run.checkpoint->path));
-    Trainer trainer(config, data, folder, progress_, stop_);
+    begun = true;
+    ranks_.broadcast(to_json(config).dump());
+    ranks_.agree("data", describe_data(data));
+    Trainer trainer(config, data, &folder, progress_, stop_, ranks_);
     if (run.checkpoint)
       trainer.resume(std::move(*run.checkpoint), run.changed);
     else
@@ -129,12 +145,17 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
     return trainer.run() == Trainer::Outcome::finished;
   } catch (const Diverged&) {
     throw;  // its line in metrics.jsonl says all
+  } catch (const RankError&) {
+    throw;
   } catch (const std::exception& error) {
     try {
       write_file(failure, message_of(error) + "\n");
     } catch (const FileError&) {
       // A full disk, most likely the failure itself: that one is worth reporting.
     }
+    // The others are in the middle of it, and could not follow into the next row.
+    if (begun && !ranks_.alone())
+      throw RankError(fmt::format("{}: {}", job.label(), message_of(error)));
     throw;
   }
 }
@@ -207,6 +228,8 @@ void Reproduction::make(Job& job, Outcome& outcome) {
   } catch (const Diverged& error) {
     outcome.diverged.push_back(fmt::format("{}: {}", job.label(), error.what()));
     progress_.line(outcome.diverged.back());
+  } catch (const RankError&) {
+    throw;
   } catch (const std::exception& error) {
     outcome.failed.push_back(fmt::format("{}: {}", job.label(), message_of(error)));
     progress_.line(outcome.failed.back());
@@ -230,6 +253,7 @@ void Reproduction::make_all(Outcome& outcome) {
     if (left != told)
       progress_.line(fmt::format("{} left, in the hands of another process: waiting for it", left));
     told = left;
+    ranks_.broadcast(waits);
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     outcome.stopped = stop_;
   }
@@ -239,7 +263,6 @@ void Reproduction::prepare() {
   list_jobs();
   for (const Job& job : jobs_) check_settings(job);
   make_directories(options_.out);
-  torch::set_num_threads(options_.threads);
   // Data that is not there would fail every row: say so before the first.
   const auto missing = std::find_if(jobs_.begin(), jobs_.end(),
                                     [&](const Job& job) { return epochs_missing(job) > 0; });
@@ -250,7 +273,27 @@ void Reproduction::prepare() {
 Reproduction::Outcome Reproduction::run() {
   Outcome outcome;
   make_all(outcome);
+  ranks_.broadcast(ends);
   return outcome;
+}
+
+void Reproduction::follow() {
+  while (true) {
+    const std::string next = ranks_.broadcast("");
+    if (next == ends) return;
+    if (next == waits) continue;
+    TrainConfig config = config_from_json(parse_json(next, "rank 0"), "rank 0");
+    config.threads = options_.threads;
+    const DataSet& data = data_for(config);
+    ranks_.agree("data", describe_data(data));
+    Trainer trainer(config, data, nullptr, progress_, stop_, ranks_);
+    try {
+      trainer.follow();
+      trainer.run();
+    } catch (const Diverged&) {
+      // On all ranks: the leader tells it.
+    }
+  }
 }
 
 }  // namespace orthobatch

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/catalogue.h"
+#include "ranks/ranks.h"
 #include "run/experiment.h"
 #include "train/progress.h"
 #include "run/settings.h"
@@ -19,7 +20,8 @@ class RunFolder;
 
 struct ReproduceOptions {
   std::string out, data_dir;
-  int threads = 0;      ///< 0: as many as the machine has
+  int threads = 0;      ///< 0: as many as the machine has for each process
+  int processes_here = 1;
   std::string command;  ///< what the report says to repeat it with
 };
 
@@ -27,7 +29,7 @@ class Reproduction {
  public:
   /// `all` has the same settings as `experiment`, and the rows that were not chosen.
   Reproduction(const Experiment& experiment, const Experiment& all, const ReproduceOptions& options,
-               Progress& progress, const std::atomic<bool>& stop);
+               Progress& progress, const std::atomic<bool>& stop, Ranks& ranks = this_process());
 
   struct Outcome {
     bool stopped = false;
@@ -41,6 +43,9 @@ class Reproduction {
   /// Seeds are the outer loop: a table is whole as early as can be. Runs that are done are left
   /// alone, others go on where they were; several processes on one folder share its runs.
   Outcome run();
+
+  /// On every rank but the leader, in place of the two: has its part in the runs that one makes.
+  void follow();
 
  private:
   struct Job {
@@ -73,6 +78,7 @@ class Reproduction {
   ReproduceOptions options_;
   Progress& progress_;
   const std::atomic<bool>& stop_;
+  Ranks& ranks_;
   DataSet data_;
   std::string data_loaded_;  ///< name and subset of data_
   std::vector<Job> jobs_;

@@ -140,6 +140,7 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   fields.integer("seed", config.seed);
   fields.integer("threads", config.threads);
   fields.integer("augment_threads", config.augment_threads);
+  fields.integer("processes", config.processes);
   fields.integer("refresh_images", config.refresh_images);
   fields.number("checkpoint_minutes", config.checkpoint_minutes);
   if (const json* augment = fields.object("augment")) {
@@ -180,6 +181,7 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
   out["seed"] = config.seed;
   out["threads"] = config.threads;
   out["augment_threads"] = config.augment_threads;
+  out["processes"] = config.processes;
   out["refresh_images"] = config.refresh_images;
   out["checkpoint_minutes"] = config.checkpoint_minutes;
   out["augment"] = {{"zoom_out", config.augment.zoom_out},
@@ -201,7 +203,7 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
 
 bool decides_numbers(const std::string& key) {
   return key != "epochs" && key != "threads" && key != "augment_threads" &&
-         key != "checkpoint_minutes" && key != "fold";
+         key != "processes" && key != "checkpoint_minutes" && key != "fold";
 }
 
 nlohmann::ordered_json deciding_settings(const TrainConfig& config) {
@@ -220,6 +222,11 @@ void check_config(TrainConfig& config) {
           config.threads);
   require(config.augment_threads >= 1 && config.augment_threads <= 256, "augment_threads",
           "1 to 256", config.augment_threads);
+  require(config.processes >= 1 && config.processes <= most_processes, "processes",
+          fmt::format("1 to {}", most_processes), config.processes);
+  require(config.schedule.batch >= config.processes, "schedule: batch",
+          fmt::format("an image for each of {} processes", config.processes),
+          static_cast<double>(config.schedule.batch));
   require(config.checkpoint_minutes > 0, "checkpoint_minutes", "a number above 0",
           config.checkpoint_minutes);
   require(config.refresh_images == 0 || config.refresh_images >= 2, "refresh_images",

@@ -40,6 +40,8 @@ struct NetConfig {
   int64_t sample_stride = 1;
 };
 
+constexpr int most_processes = 1 << 16;
+
 struct TrainConfig {
   std::string data;    ///< mnist, svhn, svhn-train or synthetic
   int64_t subset = 0;  ///< only the first so many training images; 0: all
@@ -50,6 +52,7 @@ struct TrainConfig {
   uint64_t seed = 1;
   int threads = 0;  ///< of the training step; 0: as many as the machine has
   int augment_threads = 1;
+  int processes = 1;  ///< that train together, each with so many threads
   /// Before an evaluation the layers' running statistics are taken anew over so many training
   /// images, not augmented, with the weights of the moment; 0: as the running average left them.
   int64_t refresh_images = 5000;

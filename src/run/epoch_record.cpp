@@ -28,12 +28,14 @@ ordered_json or_null(const std::optional<double>& x) {
 ordered_json time_json(const EpochRecord& e) {
   const EpochTime& t = e.time;
   if (e.diverged) return {{"finished", t.finished}, {"train_seconds", t.train_seconds}};
-  return {{"finished", t.finished},
-          {"train_seconds", t.train_seconds},
-          {"test_seconds", t.test_seconds},
-          {"images_per_second", t.images_per_second},
-          {"waited_seconds", t.waited_seconds},
-          {"waited_percent", t.waited_percent}};
+  ordered_json out = {{"finished", t.finished},
+                      {"train_seconds", t.train_seconds},
+                      {"test_seconds", t.test_seconds},
+                      {"images_per_second", t.images_per_second},
+                      {"waited_seconds", t.waited_seconds},
+                      {"waited_percent", t.waited_percent}};
+  if (t.exchange_percent) out["exchange_percent"] = *t.exchange_percent;
+  return out;
 }
 
 // --- reading -------------------------------------------------------------------------------------
@@ -106,6 +108,8 @@ EpochTime time_from_json(const json& line) {
   t.images_per_second = number_if_there(*found, "images_per_second");
   t.waited_seconds = number_if_there(*found, "waited_seconds");
   t.waited_percent = number_if_there(*found, "waited_percent");
+  if (found->contains("exchange_percent"))
+    t.exchange_percent = number_of(*found, "exchange_percent", 0, no_limit);
   return t;
 }
 

@@ -40,6 +40,7 @@ struct EpochTime {
   std::string finished;  ///< "2026-01-31T12:00:00Z"
   double train_seconds = 0, test_seconds = 0, images_per_second = 0;
   double waited_seconds = 0, waited_percent = 0;  ///< for batches, of train_seconds
+  std::optional<double> exchange_percent;  ///< of train_seconds, between ranks; empty: one process
 };
 
 struct EpochRecord {

@@ -69,6 +69,7 @@ void read_config(const std::string& path, RunRecord& run) {
   run.seed = config.seed;
   run.epochs_wanted = config.epochs;
   run.threads = config.threads;
+  run.processes = config.processes;
   if (object.contains("found")) {
     run.train_images = integer_of(object.at("found"), "train_images", 0, most_images);
     run.test_images = integer_of(object.at("found"), "test_images", 0, most_images);

@@ -19,7 +19,7 @@ struct RunRecord {
   std::string settings;  ///< all that decides its numbers but the seed, as JSON
   uint64_t seed = 0;
   int64_t epochs_wanted = 0, train_images = 0, test_images = 0;
-  int threads = 0;
+  int threads = 0, processes = 1;
   std::vector<EpochRecord> epochs;  ///< in order; those that could be read
   struct Divergence {
     int64_t epoch;

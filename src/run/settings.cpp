@@ -52,9 +52,9 @@ void collect(const json& expected, const json& found, const std::string& prefix,
 
 }  // namespace
 
-void use_all_threads(TrainConfig& config) {
+void use_all_threads(TrainConfig& config, int sharers) {
   if (config.threads == 0)
-    config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    config.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / sharers);
 }
 
 Setting parse_setting(const std::string& text) {

@@ -12,7 +12,7 @@
 namespace orthobatch {
 
 /// Threads that were left open: as many as the machine has.
-void use_all_threads(TrainConfig& config);
+void use_all_threads(TrainConfig& config, int sharers = 1);
 
 /// A member of config.json, those of its objects with a dot: "schedule.learning_rate".
 struct Setting {

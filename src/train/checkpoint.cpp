@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "base/text.h"
 #include "core/registry.h"
 #include "io/safetensors.h"
 #include "orthobatch/spec.h"
@@ -28,8 +29,6 @@ constexpr const char* format_name = "orthobatch checkpoint 2";
 constexpr const char* format_name_0_1 = "orthobatch checkpoint 1";
 constexpr const char* checksum_key = "checksum";
 constexpr const char *net_prefix = "net.", *momentum_prefix = "optimizer.";
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // ----------------------------------------------------------------------------- tensors
 
@@ -211,13 +210,9 @@ void save_checkpoint(const std::string& path, const std::string& config, const T
   const auto parameters = net->named_parameters();
   for (const auto& item : parameters) put(file, net_prefix + item.key(), item.value());
   for (const auto& item : net->named_buffers()) put(file, net_prefix + item.key(), item.value());
-  const auto& states = optimizer.state();
-  for (const auto& item : parameters) {
-    const auto it = states.find(state_key(states, item.value()));
-    if (it == states.end()) continue;
-    const auto& momentum = static_cast<const torch::optim::SGDParamState&>(*it->second);
-    put(file, momentum_prefix + item.key(), momentum.momentum_buffer());
-  }
+  const std::vector<torch::Tensor> momenta = momenta_of(net, optimizer);
+  for (size_t i = 0; i < momenta.size(); ++i)
+    put(file, momentum_prefix + parameters[i].key(), momenta[i]);
   file.metadata[checksum_key] = content_checksum(file, checksum_key);
   write_file(path, safetensors_text(file, path));
 }
@@ -248,6 +243,17 @@ Checkpoint parse_checkpoint(Bytes bytes, const std::string& path) {
 
 Checkpoint read_checkpoint(const std::string& path) {
   return parse_checkpoint(read_file(path, largest_checkpoint), path);
+}
+
+std::vector<torch::Tensor> momenta_of(const DigitNet& net, const torch::optim::SGD& optimizer) {
+  std::vector<torch::Tensor> out;
+  const auto& states = optimizer.state();
+  for (const torch::Tensor& p : net->parameters()) {
+    const auto it = states.find(state_key(states, p));
+    if (it == states.end()) continue;
+    out.push_back(static_cast<const torch::optim::SGDParamState&>(*it->second).momentum_buffer());
+  }
+  return out;
 }
 
 void restore_momenta(const std::vector<torch::Tensor>& momenta, const DigitNet& net,

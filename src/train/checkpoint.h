@@ -41,6 +41,8 @@ constexpr uint64_t largest_checkpoint = uint64_t{1} << 32;
 Checkpoint parse_checkpoint(Bytes bytes, const std::string& path);
 Checkpoint read_checkpoint(const std::string& path);
 
+/// The momenta of the net's parameters; none before the first step.
+std::vector<torch::Tensor> momenta_of(const DigitNet& net, const torch::optim::SGD& optimizer);
 /// Gives a new optimizer of the checkpoint's net the momenta it had.
 void restore_momenta(const std::vector<torch::Tensor>& momenta, const DigitNet& net,
                      torch::optim::SGD& optimizer);

@@ -12,18 +12,35 @@ namespace {
 
 constexpr int64_t images_at_once = 500;
 
+/// Makes it that of all ranks; returns the sum of their losses.
+double sum_over_ranks(Evaluation& result, double loss_sum, Ranks& ranks) {
+  if (ranks.alone()) return loss_sum;
+  std::vector<double> sums = {loss_sum, static_cast<double>(result.images),
+                              static_cast<double>(result.wrong)};
+  for (const auto& row : result.confusion) sums.insert(sums.end(), row.begin(), row.end());
+  ranks.sum(torch::from_blob(sums.data(), {static_cast<int64_t>(sums.size())}, torch::kDouble));
+  result.images = static_cast<int64_t>(sums[1]);
+  result.wrong = static_cast<int64_t>(sums[2]);
+  const double* next = sums.data() + 3;
+  for (auto& row : result.confusion)
+    for (int64_t& count : row) count = static_cast<int64_t>(*next++);
+  return sums[0];
+}
+
 }  // namespace
 
 std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
-                                   const std::atomic<bool>& stop) {
+                                   const std::atomic<bool>& stop, Ranks& ranks) {
   const torch::NoGradGuard no_grad;
   const bool was_training = net->is_training();
   net->eval();
   const Resampler convert(images.height, images.width, images.channels, scale);
   Evaluation result;
   double loss_sum = 0;
-  for (int64_t start = 0; start < images.count() && !stop; start += images_at_once) {
-    const int64_t n = std::min(images_at_once, images.count() - start);
+  const int64_t end = ranks.share_of_work().last(images.count());
+  for (int64_t start = ranks.share_of_work().first(images.count()); start < end && !stop;
+       start += images_at_once) {
+    const int64_t n = std::min(images_at_once, end - start);
     torch::Tensor x = torch::empty({n, images.height, images.width, images.channels});
     torch::Tensor y = torch::empty({n}, torch::kLong);
     for (int64_t i = 0; i < n; ++i) {
@@ -44,6 +61,7 @@ std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const 
     result.images += n;
   }
   net->train(was_training);
+  loss_sum = sum_over_ranks(result, loss_sum, ranks);
   if (result.images < images.count()) return std::nullopt;
   result.loss = loss_sum / static_cast<double>(result.images);
   return result;

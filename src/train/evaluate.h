@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "data/images.h"
+#include "ranks/ranks.h"
 #include "train/net.h"
 
 namespace orthobatch {
@@ -21,8 +22,8 @@ struct Evaluation {
 };
 
 /// Runs the net in evaluation mode, without augmentation; leaves it in the mode it was in. Empty
-/// when `stop` became true on the way.
+/// when `stop` became true on the way. Each rank takes a share of the images.
 std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
-                                   const std::atomic<bool>& stop);
+                                   const std::atomic<bool>& stop, Ranks& ranks = this_process());
 
 }  // namespace orthobatch

@@ -85,6 +85,7 @@ std::vector<std::pair<std::string, double>> scalars_of(const EpochRecord& r) {
   add("schedule/alpha", r.settings.alpha);
   add("speed/images_per_second", r.time.images_per_second);
   add("speed/waited_percent", r.time.waited_percent);
+  add("speed/exchange_percent", r.time.exchange_percent);
   for (const LayerRecord& layer : r.layers) {
     add("condition_number/" + layer.name, layer.condition_number);
     add("effective_rank/" + layer.name, layer.effective_rank);
@@ -98,11 +99,14 @@ std::vector<std::pair<std::string, double>> scalars_of(const EpochRecord& r) {
 std::string epoch_text(const EpochRecord& r, int64_t epochs, bool best) {
   return fmt::format(
       "epoch {}/{}: test error {:.2f} %{} loss {:.4f}, training error {:.2f} % loss {:.4f}, "
-      "learning rate {:.4g}, batch {}, {:.0f} images/s, {}, waited {:.2f} %",
+      "learning rate {:.4g}, batch {}, {:.0f} images/s, {}, waited {:.2f} %{}",
       r.epoch, epochs, r.test.error_percent, best ? " (best)" : "", r.test.loss.value_or(NAN),
       r.train_error_percent, r.train_loss, r.settings.learning_rate, r.settings.batch,
       r.time.images_per_second, duration_text(r.time.train_seconds + r.time.test_seconds),
-      r.time.waited_percent);
+      r.time.waited_percent,
+      r.time.exchange_percent
+          ? fmt::format(", between processes {:.1f} %", *r.time.exchange_percent)
+          : "");
 }
 
 }  // namespace orthobatch

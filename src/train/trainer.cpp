@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "io/file.h"
 #include "orthobatch/diagnostics.h"
 #include "orthobatch/errors.h"
+#include "orthobatch/modules.h"
 #include "orthobatch/version.h"
 #include "train/metrics.h"
 
@@ -54,15 +56,17 @@ void require_same_data(const nlohmann::json& described, const DataSet& data,
           described.contains(key) ? described.at(key).dump() : "nothing", value.dump()));
 }
 
-Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder& folder,
-                 Progress& progress, const std::atomic<bool>& stop)
+Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder* folder,
+                 Progress& progress, const std::atomic<bool>& stop, Ranks& ranks)
     : config_(config),
       data_(data),
       folder_(folder),
       progress_(progress),
       stop_(stop),
+      ranks_(ranks),
       schedule_(config.schedule),
-      loader_(data.train, data.scale, config.augment, config.seed, config.augment_threads) {
+      loader_(data.train, data.scale, config.augment, config.seed, config.augment_threads,
+              ranks.share_of_work()) {
   ordered_json text = {{"version", ORTHOBATCH_VERSION}};
   text.update(to_json(config_));
   text["found"] = describe_data(data);
@@ -98,13 +102,15 @@ void Trainer::begin() {
   // initialize().
   torch::manual_seed(config_.seed);
   take_net(DigitNet(data_.train.shape(), config_.net));
-  write_file(folder_.config(), config_text_);
+  write_file(folder_->config(), config_text_);
   state_.schedule = schedule_.state();
-  loader_.start(1, batch_now());
+  BatchLoader whole(data_.train, data_.scale, config_.augment, config_.seed, 1);
+  whole.start(1, batch_now());
   or_diverge(
-      [&] { initialize(net_, images_tensor(*loader_.next()), config_.net.initial_deviation); });
+      [&] { initialize(net_, images_tensor(*whole.next()), config_.net.initial_deviation); });
   save();
-  events_ = std::make_unique<EventWriter>(folder_.path(), 0);
+  events_ = std::make_unique<EventWriter>(folder_->path(), 0);
+  join_ranks();
 }
 
 void Trainer::resume(Checkpoint checkpoint, const ordered_json& changed) {
@@ -119,12 +125,50 @@ void Trainer::resume(Checkpoint checkpoint, const ordered_json& changed) {
     config_text_ = text.dump(2) + "\n";
   }
   // Before any checkpoint: it may be ahead of them, as open_run knows.
-  write_file(folder_.config(), config_text_);
-  folder_.write_metrics(state_);
-  if (state_.epoch >= config_.epochs) return;
-  if (checkpoint.of_0_1) save();  // so that there are two of ours before its archives go
-  events_ = std::make_unique<EventWriter>(folder_.path(), state_.epoch + 1);
+  write_file(folder_->config(), config_text_);
+  folder_->write_metrics(state_);
+  if (state_.epoch < config_.epochs) {
+    if (checkpoint.of_0_1) save();  // so that there are two of ours before its archives go
+    events_ = std::make_unique<EventWriter>(folder_->path(), state_.epoch + 1);
+  }
+  join_ranks();
 }
+
+void Trainer::follow() {
+  take_net(DigitNet(data_.train.shape(), config_.net));
+  join_ranks();
+}
+
+std::vector<torch::Tensor> Trainer::net_tensors() const {
+  std::vector<torch::Tensor> out = net_->parameters();
+  for (const torch::Tensor& buffer : net_->buffers()) out.push_back(buffer);
+  return out;
+}
+
+/// Everything as the leader has it; from here on all ranks do the same.
+void Trainer::join_ranks() {
+  if (ranks_.alone()) return;
+  const std::string state = ranks_.broadcast(state_text(state_));
+  std::vector<torch::Tensor> momenta = momenta_of(net_, *optimizer_);
+  const bool has_momenta = ranks_.broadcast(momenta.empty() ? "none" : "momenta") != "none";
+  if (!ranks_.leads()) {
+    state_ = parse_state(state, config_, data_.train.count());
+    schedule_.restore(state_.schedule);
+    if (has_momenta) {
+      for (const torch::Tensor& p : net_->parameters()) momenta.push_back(torch::zeros_like(p));
+      restore_momenta(momenta, net_, *optimizer_);
+      momenta = momenta_of(net_, *optimizer_);
+    }
+  }
+  std::vector<torch::Tensor> all = net_tensors();
+  all.insert(all.end(), momenta.begin(), momenta.end());
+  ranks_.share(all);
+  synchronize(*net_, ranks_.statistics());
+  gradients_ = std::make_unique<GradientSum>(net_->parameters(), ranks_);
+}
+
+/// Of several ranks, where one was asked to; all of them after the same step.
+bool Trainer::stops() const { return ranks_.alone() ? stop_.load() : all_stop_; }
 
 Trainer::Outcome Trainer::run() {
   while (state_.epoch < config_.epochs) {
@@ -156,11 +200,14 @@ bool Trainer::train_epoch() {
   apply(schedule_.now());
   net_->train();
   loader_.start(state_.epoch + 1, batch_now(), state_.step);
+  // Processors that round differently would drift apart.
+  ranks_.share(net_tensors());
   const double seconds_before = state_.seconds, waited_before = state_.waited;
   const auto start = Clock::now();
+  const double exchanged_before = ranks_.seconds_waited();
   auto saved = start;
   while (state_.step < loader_.steps()) {
-    if (stop_) return false;
+    if (stops()) return false;
     or_diverge([&] {
       train_step(*loader_.next());
       // Before any save: a run resumed after the last step has no batch to look at.
@@ -169,6 +216,8 @@ bool Trainer::train_epoch() {
     });
     state_.seconds = seconds_before + seconds_since(start);
     state_.waited = waited_before + loader_.waited();
+    exchange_percent_ =
+        100 * (ranks_.seconds_waited() - exchanged_before) / (state_.seconds - seconds_before);
     report_progress();
     if (seconds_since(saved) > 60 * config_.checkpoint_minutes) {
       save();
@@ -187,20 +236,32 @@ torch::Tensor Trainer::images_tensor(const Batch& batch) const {
 
 void Trainer::train_step(const Batch& batch) {
   const torch::Tensor x = images_tensor(batch);
-  const int64_t n = batch.count();
+  const int64_t n = batch.count(), all = batch_now();
+  const double share = static_cast<double>(n) / static_cast<double>(all);
   const torch::Tensor y =
       torch::from_blob(const_cast<int64_t*>(batch.labels.data()), {n}, torch::kLong);
   const torch::Tensor logits = net_(x);
   const torch::Tensor loss = torch::nn::functional::cross_entropy(logits, y);
-  const double value = loss.item<double>();
-  if (!std::isfinite(value)) diverge(fmt::format("loss {}", value));
-  optimizer_->zero_grad();
-  loss.backward();
-  optimizer_->step();
   const int64_t right = logits.detach().argmax(1).eq(y).sum().item<int64_t>();
-  state_.loss_sum += value * static_cast<double>(n);
-  state_.wrong += n - right;
-  state_.images += n;
+  // Of all ranks: the loss, the wrong answers, and whether to stop.
+  std::array<double, 3> sums = {loss.item<double>() * share, static_cast<double>(n - right),
+                                stop_ || ranks_.asked_to_stop() ? 1.0 : 0.0};
+  ranks_.sum(torch::from_blob(sums.data(), {sums.size()}, torch::kDouble));
+  const double value = sums[0];
+  if (!std::isfinite(value)) diverge(fmt::format("loss {}", value));
+  all_stop_ = sums[2] > 0;
+  if (gradients_) {
+    gradients_->begin();
+    (loss * share).backward();
+    gradients_->finish();
+  } else {
+    optimizer_->zero_grad();
+    loss.backward();
+  }
+  optimizer_->step();
+  state_.loss_sum += value * static_cast<double>(all);
+  state_.wrong += static_cast<int64_t>(sums[1]);
+  state_.images += all;
   ++state_.step;
   state_.curve.add(value, loader_.steps());
   state_.exchanges.resize(net_->blocks.size());
@@ -214,7 +275,7 @@ bool Trainer::finish_epoch() {
   std::optional<Evaluation> test;
   or_diverge([&] {
     refresh();
-    test = evaluate(net_, data_.test, data_.scale, stop_);
+    test = evaluate(net_, data_.test, data_.scale, stop_, ranks_);
   });
   if (!test) return false;
   if (!std::isfinite(test->loss)) diverge(fmt::format("test loss {}", test->loss));
@@ -222,6 +283,7 @@ bool Trainer::finish_epoch() {
   const Decision decision = schedule_.finish_epoch(train_loss);
   EpochRecord record = epoch_record(state_, *test, seconds_since(start), decision);
   record.settings.batch = batch_of(state_);
+  if (!ranks_.alone()) record.time.exchange_percent = exchange_percent_;
   BestEpoch& best = state_.best;
   const bool is_best =
       best.epoch == 0 || better(record.test, {best.test_error_percent, best.test_loss});
@@ -235,7 +297,7 @@ bool Trainer::finish_epoch() {
   next.history.push_back(to_json(record));
   state_ = std::move(next);
   save(is_best);
-  events_->scalars(state_.epoch, scalars_of(record));
+  if (events_) events_->scalars(state_.epoch, scalars_of(record));
   progress_.line(epoch_text(record, config_.epochs, is_best));
   if (decision.slow)
     progress_.line(fmt::format("  learning slows: {}: {}", decision.action, decision.reason));
@@ -248,7 +310,8 @@ void Trainer::refresh() {
   const int64_t count = std::min(config_.refresh_images, data_.train.count());
   if (count < 2) return;
   const int64_t batch = std::min(refresh_batch, count);
-  BatchLoader plain(data_.train, data_.scale, Augmentation{}, config_.seed, 1);
+  BatchLoader plain(data_.train, data_.scale, Augmentation{}, config_.seed, 1,
+                    ranks_.share_of_work());
   plain.start(state_.epoch + 1, batch);
   refresh_statistics(net_, count / batch, [&] {
     const auto made = plain.next();
@@ -257,10 +320,11 @@ void Trainer::refresh() {
 }
 
 void Trainer::save(bool best) {
+  if (!folder_) return;
   try {
-    if (best) folder_.save_best(config_text_, state_, net_, *optimizer_);
-    folder_.save_last(config_text_, state_, net_, *optimizer_);
-    folder_.write_metrics(state_);
+    if (best) folder_->save_best(config_text_, state_, net_, *optimizer_);
+    folder_->save_last(config_text_, state_, net_, *optimizer_);
+    folder_->write_metrics(state_);
   } catch (const FileError& error) {
     throw std::runtime_error(error.what() + way_on(error));
   }
@@ -268,13 +332,13 @@ void Trainer::save(bool best) {
 
 /// What is left and what helps after a write that failed; empty where the folder is gone.
 std::string Trainer::way_on(const FileError& error) const {
-  if (!file_exists(folder_.config())) return "";
+  if (!file_exists(folder_->config())) return "";
   const bool full = error.error == ENOSPC || error.error == EDQUOT;
   std::error_code ignored;
-  const bool kept = std::filesystem::is_regular_file(folder_.last(), ignored);
+  const bool kept = std::filesystem::is_regular_file(folder_->last(), ignored);
   return fmt::format("; {}{}, then train --resume {}",
                      kept ? "the checkpoint before it is intact: " : "",
-                     full ? "free some space" : "mend that", folder_.path());
+                     full ? "free some space" : "mend that", folder_->path());
 }
 
 /// Whether the net has left the numbers it can be trained with.
@@ -302,7 +366,7 @@ void Trainer::diverge(const std::string& what) {
   EpochRecord record = diverged_record(state_, what);
   record.settings.batch = batch_of(state_);
   told.history.push_back(to_json(record));
-  folder_.write_metrics(told);
+  if (folder_) folder_->write_metrics(told);
   throw Diverged(fmt::format("training diverged in epoch {}, {}: {}", state_.epoch + 1,
                              state_.step < loader_.steps() ? fmt::format("step {}", state_.step + 1)
                                                            : "after its last step",

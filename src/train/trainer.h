@@ -10,7 +10,9 @@
 #include "run/config.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "ranks/ranks.h"
 #include "train/events.h"
+#include "train/gradient_sum.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
 
@@ -23,14 +25,18 @@ struct Diverged : std::runtime_error {
 
 class Trainer {
  public:
-  /// `data` and `folder` must outlive it; `stop` is looked at after every step.
-  Trainer(const TrainConfig& config, const DataSet& data, const RunFolder& folder,
-          Progress& progress, const std::atomic<bool>& stop);
+  /// What is referred to must outlive it; `stop` is looked at after every step. Of several ranks
+  /// the leader has the folder, and no other.
+  Trainer(const TrainConfig& config, const DataSet& data, const RunFolder* folder,
+          Progress& progress, const std::atomic<bool>& stop, Ranks& ranks = this_process());
 
   /// A run from its beginning: weights from the seed, config.json, a first checkpoint.
   void begin();
   /// A run from where a checkpoint left it, with its net. `changed` is that of a Resumption.
   void resume(Checkpoint checkpoint, const nlohmann::ordered_json& changed = {});
+
+  /// On every rank but the leader, whatever that one does: from where it stands.
+  void follow();
 
   enum class Outcome { finished, stopped };
   /// Trains up to the config's last epoch. Stopped: the state after the last step is in `last`.
@@ -40,6 +46,9 @@ class Trainer {
 
  private:
   void take_net(DigitNet net);
+  void join_ranks();
+  std::vector<torch::Tensor> net_tensors() const;
+  bool stops() const;
   bool train_epoch();
   void train_step(const Batch& batch);
   torch::Tensor images_tensor(const Batch& batch) const;
@@ -60,13 +69,17 @@ class Trainer {
 
   TrainConfig config_;
   const DataSet& data_;
-  const RunFolder& folder_;
+  const RunFolder* const folder_;
   Progress& progress_;
   const std::atomic<bool>& stop_;
+  Ranks& ranks_;
 
   std::string config_text_;
   DigitNet net_{nullptr};
   std::unique_ptr<torch::optim::SGD> optimizer_;
+  std::unique_ptr<GradientSum> gradients_;  ///< of several ranks
+  bool all_stop_ = false;                   ///< as the ranks agreed in the last step
+  double exchange_percent_ = 0;             ///< of the epoch's time in this process
   Schedule schedule_;
   TrainState state_;
   BatchLoader loader_;

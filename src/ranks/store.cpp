@@ -1,0 +1,88 @@
+#include "ranks/store.h"
+
+#include <fmt/core.h>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "nn/message.h"
+#include "ranks/listening.h"
+#include "ranks/place.h"
+#include "ranks/store_impl.h"
+
+namespace orthobatch {
+namespace {
+
+std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+template <typename Call>
+auto or_gone(const Call& call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    throw RankError("the store is gone: " + message_of(error));
+  }
+}
+
+}  // namespace
+
+Store Store::open(const std::string& address, int port, Timeout timeout, bool keeps) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(port);
+  options.isServer = keeps;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
+  const int bound = store->getPort();
+  return Store(std::make_shared<Impl>(Impl{store, bound}));
+}
+
+Store Store::keep(const std::string& address, int port, Timeout timeout) {
+  const ListenOnlyAt only(address, port);
+  try {
+    return open(address, port, timeout, true);
+  } catch (const std::exception& error) {
+    throw RankError(fmt::format("cannot keep a store at {}:{}: {}", address, port,
+                                message_of(error)));
+  }
+}
+
+Store Store::connect(const std::string& address, int port, Timeout timeout) {
+  try {
+    return open(address, port, timeout, false);
+  } catch (const std::exception&) {
+    throw RankError(fmt::format(
+        "no store at {}:{} within {} s: was rank 0 started, and are MASTER_ADDR and MASTER_PORT "
+        "what it has?",
+        address, port, std::chrono::duration<double>(timeout).count()));
+  }
+}
+
+Store Store::below(const std::string& prefix) const {
+  return Store(std::make_shared<Impl>(
+      Impl{c10::make_intrusive<c10d::PrefixStore>(prefix, impl_->store), impl_->port}));
+}
+
+void Store::set(const std::string& key, const std::string& text) {
+  or_gone([&] { impl_->store->set(key, bytes_of(text)); });
+}
+
+std::optional<std::string> Store::look(const std::string& key) {
+  return or_gone([&]() -> std::optional<std::string> {
+    if (!impl_->store->check({key})) return std::nullopt;
+    return text_of(impl_->store->get(key));
+  });
+}
+
+std::string Store::set_first(const std::string& key, const std::string& text) {
+  return or_gone([&] { return text_of(impl_->store->compareSet(key, {}, bytes_of(text))); });
+}
+
+int64_t Store::add(const std::string& key, int64_t more) {
+  return or_gone([&] { return impl_->store->add(key, more); });
+}
+
+int Store::port() const { return impl_->port; }
+
+}  // namespace orthobatch
