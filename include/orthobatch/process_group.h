@@ -12,6 +12,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,6 +29,11 @@ class Collectives {
   virtual std::vector<at::Tensor> gather(const at::Tensor& t) = 0;
   /// The sum over all ranks, in place.
   virtual void sum(at::Tensor& t) = 0;
+  /// The same, begun: it is there when what this returns has been called.
+  virtual std::function<void()> begin_sum(at::Tensor t) {
+    sum(t);
+    return [] {};
+  }
 };
 
 /// A group of processes, or none: this process alone.
@@ -62,6 +68,10 @@ class ProcessGroup {
     void sum(at::Tensor& t) override {
       std::vector<at::Tensor> one = {t};
       group_->allreduce(one)->wait();
+    }
+    std::function<void()> begin_sum(at::Tensor t) override {
+      std::vector<at::Tensor> one = {t};
+      return [t, work = group_->allreduce(one)] { work->wait(); };
     }
 
    private:

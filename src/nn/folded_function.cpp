@@ -155,8 +155,11 @@ FoldedTensors folded_gradients(const torch::Tensor& dy, const FoldedTensors& at,
   const bool needs_sums = algebra.needs_sums(fold, parts),
              needs_weight = needs_sums || wants_weight;
 
-  const Reader::Gradients direct =
-      call.reader->backward(h, read, folded_weight, {reads_x ? wants_x : wants_read, needs_weight});
+  const bool wants_direct = reads_x ? wants_x : wants_read;
+  // Other ranks' sums come in while this one reads on: the weights' gradient first, then.
+  const bool apart = wants_direct && needs_sums && sums_over_ranks(call.layer, parts);
+  Reader::Gradients direct =
+      call.reader->backward(h, read, folded_weight, {wants_direct && !apart, needs_weight});
   // By a pass of ours, in double: oneDNN's sum in float, multiplied by a mean, would be most of
   // the error of ∇γ and ∇w.
   torch::Tensor sum;
@@ -178,7 +181,9 @@ FoldedTensors folded_gradients(const torch::Tensor& dy, const FoldedTensors& at,
       sums.sum = kernels::passes_for(x).weighted_sums(samples, to_samples(by_tap, groups), groups);
     }
   }
-  const core::LayerGradients layer = pull_back(call.layer, call.map, std::move(sums), parts);
+  auto pulled_back = begin_pull_back(call.layer, call.map, std::move(sums), parts);
+  if (apart) direct.input = call.reader->backward(h, read, folded_weight, {true, false}).input;
+  const core::LayerGradients layer = pulled_back();
   if (wants_x) out.x = x_gradient(call, x, direct.input, reads_x, layer.input);
   if (wants_read) out.read = direct.input;
   if (wants_gamma) out.gamma = like(layer.gamma, at.gamma);

@@ -56,18 +56,28 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
 
 }  // namespace
 
-core::LayerGradients pull_back(const LayerCall& call, const core::AffineMap& map,
-                               core::GradientSums sums, core::LayerAlgebra::Wanted wanted) {
-  const core::LayerAlgebra& algebra = *call.algebra;
-  const core::Fold& fold = *call.fold;
-  if (!call.group || fold.samples == 0 || !wanted.input)
-    return algebra.pullback(fold, map, call.parameters, std::move(sums), wanted);
-  core::GradientSums all = sum_over_ranks(call.group, sums);
-  core::LayerGradients out;
-  if (wanted.parameters)
-    out = algebra.pullback(fold, map, call.parameters, std::move(sums), {true, false});
-  out.input = algebra.pullback(fold, map, call.parameters, std::move(all), {false, true}).input;
-  return out;
+bool sums_over_ranks(const LayerCall& call, core::LayerAlgebra::Wanted wanted) {
+  return call.group && call.fold->samples > 0 && wanted.input;
+}
+
+std::function<core::LayerGradients()> begin_pull_back(const LayerCall& call,
+                                                      const core::AffineMap& map,
+                                                      core::GradientSums sums,
+                                                      core::LayerAlgebra::Wanted wanted) {
+  const auto pull = [&call, &map](core::GradientSums of, core::LayerAlgebra::Wanted parts) {
+    return call.algebra->pullback(*call.fold, map, call.parameters, std::move(of), parts);
+  };
+  if (!sums_over_ranks(call, wanted))
+    return [pull, wanted, sums = std::move(sums)]() mutable {
+      return pull(std::move(sums), wanted);
+    };
+  auto all = sum_over_ranks(call.group, sums);
+  core::LayerGradients own;
+  if (wanted.parameters) own = pull(std::move(sums), {true, false});
+  return [pull, all = std::move(all), out = std::move(own)]() mutable {
+    out.input = pull(all(), {false, true}).input;
+    return out;
+  };
 }
 
 core::GradientSums layer_sums(const torch::Tensor& dz, const torch::Tensor& x,
@@ -88,7 +98,7 @@ LayerTensors layer_gradients(const torch::Tensor& dz, const LayerTensors& at, co
     sums = *own;
   else if (call.algebra->needs_sums(*call.fold, parts))
     sums = layer_sums(g, x, call);
-  const core::LayerGradients gradients = pull_back(call, map, std::move(sums), parts);
+  const core::LayerGradients gradients = begin_pull_back(call, map, std::move(sums), parts)();
   LayerTensors out;
   if (wanted[0])
     out.x = x.numel() == 0 ? torch::zeros_like(x) : input_gradient(g, x, call, gradients.input);

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,11 +23,16 @@ struct LayerCall {
   ProcessGroup group = {};  // whose statistics they are; of this process alone where there is none
 };
 
+/// Whether a backward pass sums over the ranks of the call's group.
+bool sums_over_ranks(const LayerCall& call, core::LayerAlgebra::Wanted wanted);
 /// The layer's part of a backward pass, from the sums over this process's samples: the gradients of
-/// the parameters are of these, that of the input of those of all processes. `map` is the form of
-/// the fold's through which the data were seen.
-core::LayerGradients pull_back(const LayerCall& call, const core::AffineMap& map,
-                               core::GradientSums sums, core::LayerAlgebra::Wanted wanted);
+/// the parameters are of these, that of the input of those of all processes, which are on their way
+/// until what this returns is called. `map` is the form of the fold's through which the data were
+/// seen; it and `call` must outlive it.
+std::function<core::LayerGradients()> begin_pull_back(const LayerCall& call,
+                                                      const core::AffineMap& map,
+                                                      core::GradientSums sums,
+                                                      core::LayerAlgebra::Wanted wanted);
 
 /// The tensors that Z = P (X − μ) + b depends on, or the gradients to them; undefined where absent.
 struct LayerTensors {

@@ -38,14 +38,16 @@ core::Statistics merge_ranks(const ProcessGroup& group, const core::Statistics& 
   return any ? core::merge(parts) : own;
 }
 
-core::GradientSums sum_over_ranks(const ProcessGroup& group, const core::GradientSums& own) {
+std::function<core::GradientSums()> sum_over_ranks(const ProcessGroup& group,
+                                                   const core::GradientSums& own) {
   Vector packed = own.B.values();
   append(packed, own.sum);
-  at::Tensor total = kernels::to_tensor(packed);
-  group->sum(total);
-  core::GradientSums out = own;
-  take(take(total.data_ptr<double>(), out.B.values()), out.sum);
-  return out;
+  const at::Tensor total = kernels::to_tensor(packed);
+  return [total, out = own, summed = group->begin_sum(total)]() mutable {
+    summed();
+    take(take(total.data_ptr<double>(), out.B.values()), out.sum);
+    return out;
+  };
 }
 
 }  // namespace orthobatch::nn

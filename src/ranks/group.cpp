@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <sched.h>
 #include <torch/types.h>
 
 #include <chrono>
@@ -29,6 +29,14 @@ Gloo make_group(Meeting& meeting, const std::string& name) {
           : c10d::ProcessGroupGloo::createDeviceForHostname(own_address(place.address, place.port)));
   auto store = c10::make_intrusive<c10d::PrefixStore>(name, meeting.store().impl().store);
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.size, options);
+}
+
+/// For a while without sleep: an exchange takes less time than a core does to wake up. Gloo's
+/// threads, which may need this core, go first.
+void wait_for(c10d::Work& work) {
+  const auto until = Clock::now() + std::chrono::milliseconds(5);
+  while (!work.isCompleted() && Clock::now() < until) ::sched_yield();
+  work.wait();
 }
 
 /// Two groups of Gloo, so that no layer's statistics wait behind the gradients that are under way.
@@ -67,18 +75,14 @@ class GlooRanks : public Ranks {
       each([](uint8_t* at, const uint8_t* of, size_t bytes) { std::memcpy(at, of, bytes); });
     or_lost([&] {
       std::vector<at::Tensor> one = {packed};
-      gradients_->broadcast(one)->wait();
+      wait_for(*gradients_->broadcast(one));
     });
     if (!leads())
       each([](const uint8_t* at, uint8_t* of, size_t bytes) { std::memcpy(of, at, bytes); });
   }
 
   std::function<void()> begin_sum(at::Tensor t) override {
-    return or_lost([&]() -> std::function<void()> {
-      std::vector<at::Tensor> one = {t};
-      auto work = gradients_->allreduce(one);
-      return [this, work, t] { or_lost([&] { work->wait(); }); };
-    });
+    return begin_sum(gradients_, t);
   }
 
   void fail(const std::string& why) override {
@@ -91,41 +95,41 @@ class GlooRanks : public Ranks {
  private:
   class Statistics : public Collectives {
    public:
-    Statistics(GlooRanks& ranks, Gloo group)
-        : gloo(std::move(group)), ranks_(ranks), group_(gloo) {}
+    Statistics(GlooRanks& ranks, Gloo group) : gloo(std::move(group)), ranks_(ranks) {}
     int64_t rank() const override { return ranks_.rank(); }
     int64_t size() const override { return ranks_.size(); }
     std::vector<at::Tensor> gather(const at::Tensor& t) override {
-      return ranks_.or_lost([&] { return group_->gather(t); });
+      std::vector<std::vector<at::Tensor>> out(1);
+      for (int64_t k = 0; k < size(); ++k) out[0].push_back(at::empty_like(t));
+      std::vector<at::Tensor> in = {t};
+      ranks_.or_lost([&] { wait_for(*gloo->allgather(out, in)); });
+      return out[0];
     }
-    void sum(at::Tensor& t) override {
-      ranks_.or_lost([&] { group_->sum(t); });
-    }
+    void sum(at::Tensor& t) override { begin_sum(t)(); }
+    std::function<void()> begin_sum(at::Tensor t) override { return ranks_.begin_sum(gloo, t); }
     const Gloo gloo;
 
    private:
     GlooRanks& ranks_;
-    ProcessGroup group_;
   };
+
+  std::function<void()> begin_sum(const Gloo& group, const at::Tensor& t) {
+    c10::intrusive_ptr<c10d::Work> work;
+    or_lost([&] {
+      std::vector<at::Tensor> one = {t};
+      work = group->allreduce(one);
+    });
+    return [this, work, t] { or_lost([&] { wait_for(*work); }); };
+  }
 
   /// An exchange; its time is counted, and what makes it fail is looked for.
   template <typename Exchange>
-  auto or_lost(const Exchange& exchange) -> decltype(exchange()) {
-    struct Count {
-      GlooRanks& ranks;
-      Clock::time_point start = Clock::now();
-      ~Count() { ranks.seconds_ += std::chrono::duration<double>(Clock::now() - start).count(); }
-    };
+  void or_lost(const Exchange& exchange) {
+    const auto start = Clock::now();
     try {
-      const Count counted{*this};
-      if constexpr (std::is_void_v<decltype(exchange())>) {
-        exchange();
-        meeting_.count();
-      } else {
-        auto out = exchange();
-        meeting_.count();
-        return out;
-      }
+      exchange();
+      meeting_.count();
+      seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
     } catch (const RankError&) {
       throw;
     } catch (const std::exception& error) {
