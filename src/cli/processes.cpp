@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "cli/interrupt.h"
 #include "cli/options.h"
@@ -28,8 +29,7 @@ std::optional<Place> place_here(const ProcessOptions& options) {
     throw std::invalid_argument(
         fmt::format("--processes: expected WORLD_SIZE, {}, or none, found {}", place->size,
                     *options.processes));
-  place->timeout =
-      std::chrono::milliseconds(static_cast<int64_t>(1000 * options.timeout));
+  place->timeout = std::chrono::milliseconds(static_cast<int64_t>(1000 * options.timeout));
   return place;
 }
 
@@ -42,8 +42,8 @@ std::optional<Place> place_here(const ProcessOptions& options) {
 int be_rank(const Place& place, const nlohmann::json& about,
             const std::function<int(Ranks&)>& work) {
   complain_as(fmt::format("rank {}: ", place.rank));
-  const nlohmann::json all = {
-      {"version", ORTHOBATCH_VERSION}, {"LibTorch", TORCH_VERSION}, {"command", about}};
+  nlohmann::json all = {{"version", ORTHOBATCH_VERSION}, {"LibTorch", TORCH_VERSION}};
+  all.update(about);
   std::unique_ptr<Ranks> ranks;
   try {
     ranks = join_ranks(place, all);
@@ -55,6 +55,7 @@ int be_rank(const Place& place, const nlohmann::json& about,
     if (ranks) ranks->fail(why);
     complain(why);
   }
+  if (ranks) ranks->see_off();
   leave(1);
 }
 
@@ -82,6 +83,14 @@ int processes_here(const ProcessOptions& options, int processes) {
   if (!place_here(options)) return processes;
   const char* here = std::getenv("LOCAL_WORLD_SIZE");  // as torchrun sets it
   return here ? std::clamp(std::atoi(here), 1, processes) : 1;
+}
+
+void require_for_all(const std::string& option, const std::string& path) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(path, ignored).type();
+  if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::character)
+    throw std::invalid_argument(fmt::format(
+        "{}: expected a file that each of the processes can read, found {}, a pipe", option, path));
 }
 
 int run_in_ranks(const ProcessOptions& options, int processes, const nlohmann::json& about,

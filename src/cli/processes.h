@@ -27,6 +27,9 @@ int processes_asked_for(const ProcessOptions& options);
 /// How many of so many are on this machine.
 int processes_here(const ProcessOptions& options, int processes);
 
+/// Throws std::invalid_argument where a file that every rank reads can be read but once.
+void require_for_all(const std::string& option, const std::string& path);
+
 /// Does `work` as one of `processes` ranks. Where nobody has started them they are started here,
 /// each with the command line of this one, and waited for. `about` is what they must agree on.
 /// Returns the exit code; a rank that fails tells the others why, and ends the process.

@@ -130,8 +130,13 @@ void add_reproduce(CLI::App& app, Run& run) {
   verb->callback([&run, a] {
     run = [a] {
       keep_freed_memory();
+      const int processes = processes_asked_for(a->ranks);
+      if (processes > 1) {  // a mistake is told before any rank is started
+        require_for_all("EXPERIMENT", a->experiment);
+        find_experiment(a->experiment);
+      }
       const nlohmann::json about = {{"verb", "reproduce"}, {"experiment", a->experiment}};
-      return run_in_ranks(a->ranks, processes_asked_for(a->ranks), about,
+      return run_in_ranks(a->ranks, processes, about,
                           [a](Ranks& ranks) { return reproduce(*a, ranks); });
     };
   });

@@ -94,9 +94,8 @@ std::string count_text(int64_t n) {
 
 /// Where a new run goes.
 std::string folder_of(const TrainArguments& a, const TrainConfig& config) {
-  return a.out.empty()
-             ? join_path("runs", run_name(config.data, layers_text(config), config.seed))
-             : a.out;
+  return a.out.empty() ? join_path("runs", run_name(config.data, layers_text(config), config.seed))
+                       : a.out;
 }
 
 void require_new(const std::string& path) {
@@ -114,7 +113,10 @@ void announce(const TrainConfig& config, const DataSet& data, const std::string&
               Progress& progress) {
   if (const std::string note = restart_note(); !note.empty()) progress.line(note);
   const auto several = [](int n, const char* what) {
-    return fmt::format("{} {}{}", n, what, n == 1 ? "" : what[std::strlen(what) - 1] == 's' ? "es" : "s");
+    return fmt::format("{} {}{}", n, what,
+                       n == 1                               ? ""
+                       : what[std::strlen(what) - 1] == 's' ? "es"
+                                                            : "s");
   };
   const std::string hands = config.processes == 1
                                 ? several(config.threads, "thread")
@@ -189,8 +191,7 @@ int finish(Trainer& trainer, const std::string& path, Progress& progress, const 
 int train(const TrainArguments& a, Ranks& ranks) {
   const bool anew = a.resume.empty();
   LedRun led;
-  if (ranks.leads())
-    led = anew ? open_new(a, config_of(a)) : open_old(a, ranks.size());
+  if (ranks.leads()) led = anew ? open_new(a, config_of(a)) : open_old(a, ranks.size());
   TrainConfig config = led.run.config;
   const std::string text = ranks.broadcast(to_json(config).dump());
   if (!ranks.leads()) {
@@ -229,6 +230,7 @@ int start(const TrainArguments& a) {
   if (a.resume.empty()) {
     const TrainConfig config = config_of(a);
     if (asked == 0) require_new(folder_of(a, config));
+    if (config.processes > 1) require_for_all("--config", a.config);
     about["config"] = deciding_settings(config);
     about["fold"] = config.net.fold;
     return run_in_ranks(a.ranks, config.processes, about, [&](Ranks& r) { return train(a, r); });

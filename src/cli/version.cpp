@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 #include <torch/version.h>
 
-#include "core/linalg.h"
 #include "base/processor.h"
+#include "core/linalg.h"
 #include "kernels/loops.h"
 #include "orthobatch/version.h"
 
@@ -16,8 +16,8 @@ std::string version_text() {
       to_string(core) + (core.better.empty() ? "" : " (at work: " + core.better + ")");
   return fmt::format(
       "orthobatch {}\nlibtorch {}, float products {}, NxN work {}, own loops {}, g++ {}",
-      ORTHOBATCH_VERSION, TORCH_VERSION, core::linalg::products_library(), blas, kernels::loops_name(),
-      __VERSION__);
+      ORTHOBATCH_VERSION, TORCH_VERSION, core::linalg::products_library(), blas,
+      kernels::loops_name(), __VERSION__);
 }
 
 }  // namespace orthobatch::cli

@@ -21,13 +21,8 @@ std::vector<uint32_t> epoch_order(int64_t count, uint64_t seed, int64_t epoch) {
 }
 
 BatchLoader::BatchLoader(const ImageSet& images, const InputScale& scale,
-                         const Augmentation& augmentation, uint64_t seed, int threads,
-                         Share share)
-    : images_(images),
-      scale_(scale),
-      augmentation_(augmentation),
-      seed_(seed),
-      share_(share) {
+                         const Augmentation& augmentation, uint64_t seed, int threads, Share share)
+    : images_(images), scale_(scale), augmentation_(augmentation), seed_(seed), share_(share) {
   if (threads < 1) throw std::invalid_argument("BatchLoader: at least one thread");
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }

@@ -68,9 +68,8 @@ std::function<core::LayerGradients()> begin_pull_back(const LayerCall& call,
     return call.algebra->pullback(*call.fold, map, call.parameters, std::move(of), parts);
   };
   if (!sums_over_ranks(call, wanted))
-    return [pull, wanted, sums = std::move(sums)]() mutable {
-      return pull(std::move(sums), wanted);
-    };
+    return
+        [pull, wanted, sums = std::move(sums)]() mutable { return pull(std::move(sums), wanted); };
   auto all = sum_over_ranks(call.group, sums);
   core::LayerGradients own;
   if (wanted.parameters) own = pull(std::move(sums), {true, false});

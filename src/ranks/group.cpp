@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "nn/message.h"
+#include "ranks/address.h"
 #include "ranks/meeting.h"
 #include "ranks/ranks.h"
 #include "ranks/store_impl.h"
@@ -24,11 +25,18 @@ Gloo make_group(Meeting& meeting, const std::string& name) {
   auto options = c10d::ProcessGroupGloo::Options::create(place.timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   options->devices.push_back(
-      interface && *interface
-          ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
-          : c10d::ProcessGroupGloo::createDeviceForHostname(own_address(place.address, place.port)));
+      interface && *interface ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
+                              : c10d::ProcessGroupGloo::createDeviceForHostname(
+                                    own_address(place.address, place.port)));
   auto store = c10::make_intrusive<c10d::PrefixStore>(name, meeting.store().impl().store);
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.size, options);
+}
+
+/// What Gloo says, without the line of its source where it says it.
+std::string plain_text(const std::exception& error) {
+  const std::string text = first_line(message_of(error));
+  const size_t end = text.find("] ");
+  return text[0] == '[' && end != std::string::npos ? text.substr(end + 2) : text;
 }
 
 /// For a while without sleep: an exchange takes less time than a core does to wake up. Gloo's
@@ -43,7 +51,7 @@ void wait_for(c10d::Work& work) {
 class GlooRanks : public Ranks {
  public:
   GlooRanks(const Place& place, const nlohmann::json& about) : meeting_(place) {
-    meeting_.agree("start", about);
+    meeting_.agree("settings", about);
     or_lost([&] {
       statistics_ = std::make_shared<Statistics>(*this, make_group(meeting_, "statistics"));
       gradients_ = make_group(meeting_, "gradients");
@@ -81,14 +89,13 @@ class GlooRanks : public Ranks {
       each([](const uint8_t* at, uint8_t* of, size_t bytes) { std::memcpy(of, at, bytes); });
   }
 
-  std::function<void()> begin_sum(at::Tensor t) override {
-    return begin_sum(gradients_, t);
-  }
+  std::function<void()> begin_sum(at::Tensor t) override { return begin_sum(gradients_, t); }
 
   void fail(const std::string& why) override {
     meeting_.fail(why);
     abandon();
   }
+  void see_off() override { meeting_.see_off(); }
   bool asked_to_stop() const override { return meeting_.asked_to_stop(); }
   double seconds_waited() const override { return seconds_; }
 
@@ -134,7 +141,7 @@ class GlooRanks : public Ranks {
       throw;
     } catch (const std::exception& error) {
       abandon();
-      meeting_.lost(first_line(message_of(error)));
+      meeting_.lost(plain_text(error));
     }
   }
 

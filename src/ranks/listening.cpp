@@ -1,7 +1,6 @@
 #include "ranks/listening.h"
 
 #include <fmt/core.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <memory>
 
+#include "ranks/address.h"
 #include "ranks/place.h"
 
 namespace orthobatch {
@@ -49,20 +49,14 @@ Address mapped(const Address& v4) {
   auto& to = reinterpret_cast<sockaddr_in6&>(out.value);
   to.sin6_family = AF_INET6;
   to.sin6_addr.s6_addr[10] = to.sin6_addr.s6_addr[11] = 0xff;
-  std::memcpy(&to.sin6_addr.s6_addr[12],
-              &reinterpret_cast<const sockaddr_in&>(v4.value).sin_addr, 4);
+  std::memcpy(&to.sin6_addr.s6_addr[12], &reinterpret_cast<const sockaddr_in&>(v4.value).sin_addr,
+              4);
   out.size = sizeof(sockaddr_in6);
   return out;
 }
 
-Address resolve(const std::string& name) {
-  addrinfo hints{}, *list = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  const int status = ::getaddrinfo(name.c_str(), nullptr, &hints, &list);
-  if (status != 0)
-    throw RankError(
-        fmt::format("MASTER_ADDR: no address of '{}': {}", name, ::gai_strerror(status)));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+Address first_of(const std::string& name, int port) {
+  const Addresses list = resolve(name, port, SOCK_STREAM);
   Address out;
   std::memcpy(&out.value, list->ai_addr, list->ai_addrlen);
   out.size = list->ai_addrlen;
@@ -70,8 +64,7 @@ Address resolve(const std::string& name) {
 }
 
 /// Throws where a store could not be there.
-void try_to_listen(const std::string& name, Address at, int port) {
-  port_of(at.value) = htons(static_cast<uint16_t>(port));
+void try_to_listen(const std::string& name, const Address& at, int port) {
   const int socket = ::socket(at.value.ss_family, SOCK_STREAM, 0);
   const int yes = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -80,9 +73,10 @@ void try_to_listen(const std::string& name, Address at, int port) {
   ::close(socket);
   if (bound) return;
   if (error == EADDRINUSE)
-    throw RankError(fmt::format(
-        "MASTER_PORT: port {} of {} is in use: end what listens there, or set another on every rank",
-        port, name));
+    throw RankError(
+        fmt::format("MASTER_PORT: port {} of {} is in use: end what listens there, or set another "
+                    "on every rank",
+                    port, name));
   if (error == EADDRNOTAVAIL)
     throw RankError(fmt::format(
         "MASTER_ADDR: expected an address of this host, where rank 0 runs, found {}", name));
@@ -92,7 +86,7 @@ void try_to_listen(const std::string& name, Address at, int port) {
 }  // namespace
 
 ListenOnlyAt::ListenOnlyAt(const std::string& address, int port) {
-  auto at = std::make_unique<Address>(resolve(address));
+  auto at = std::make_unique<Address>(first_of(address, port));
   if (port != 0) try_to_listen(address, *at, port);
   if (at->value.ss_family == AF_INET) only_mapped = new Address(mapped(*at));
   only = at.release();

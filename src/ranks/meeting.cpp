@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds beat_time(1000), silence(2500), store_patience(5000), goodbye(10'000),
-    look_again(20);
+    reading(1000), look_again(20);
 
 constexpr const char *verdict_key = "verdict", *stop_key = "stop", *left_key = "left",
                      *size_key = "size";
@@ -86,12 +86,18 @@ Meeting::~Meeting() {
   beats_.join();
   try {
     store_.add(left_key, 1);
-    const auto until = Clock::now() + goodbye;
-    while (place_.keeps_store && place_.rank == 0 && store_.add(left_key, 0) < place_.size &&
-           Clock::now() < until)
-      std::this_thread::sleep_for(look_again);
   } catch (const std::exception&) {
     // Whoever kept the store has left: so do we.
+  }
+  see_off();
+}
+
+void Meeting::see_off() {
+  if (!place_.keeps_store || place_.rank != 0) return;
+  const auto start = Clock::now();
+  while (store_.add(left_key, 0) < place_.size) {
+    if (Clock::now() - start > (look_for_verdict(store_) ? reading : goodbye)) return;
+    std::this_thread::sleep_for(look_again);
   }
 }
 
@@ -104,8 +110,8 @@ void Meeting::claim() {
     problem.text = fmt::format("{} has WORLD_SIZE {}, another rank {}", name_of(place_.rank),
                                place_.size, size);
   else if (store_.add(key_of("place", place_.rank), 1) > 1)
-    problem.text = fmt::format("two processes have RANK {}: {} is one of them", place_.rank,
-                               process_text());
+    problem.text =
+        fmt::format("two processes have RANK {}: {} is one of them", place_.rank, process_text());
   if (!problem.text.empty()) throw RankError(tell_verdict(store_, problem).text);
 }
 
@@ -148,7 +154,9 @@ std::string Meeting::absent(const std::string& keys) {
     return fmt::format("{}", fmt::join(names, ", "));
   };
   std::string text;
-  if (!never.empty()) text = fmt::format("{} never came: start it, with the same MASTER_ADDR and MASTER_PORT", list(never));
+  if (!never.empty())
+    text = fmt::format("{} never came: start it, with the same MASTER_ADDR and MASTER_PORT",
+                       list(never));
   if (!late.empty()) text += (text.empty() ? "" : "; ") + list(late) + " came, and went no further";
   return fmt::format("waited {} s: {}", seconds(place_.timeout), text);
 }
@@ -164,7 +172,7 @@ void Meeting::agree(const std::string& topic, const nlohmann::json& value) {
            [&] { return absent(keys); });
       const std::string found = difference(value, parse_json(*other, topic));
       if (found.empty()) continue;
-      const Verdict verdict{r, fmt::format("{} has another {}: {}", name_of(r), topic, found)};
+      const Verdict verdict{r, fmt::format("{}: {} differ: {}", name_of(r), topic, found)};
       throw RankError(tell_verdict(store_, verdict).text);
     }
     store_.set(agreed, "1");
@@ -197,8 +205,7 @@ void Meeting::fail(const std::string& why) {
 std::string Meeting::find_out(const std::string& error, Store& store) {
   std::vector<std::string> before(place_.size), after(place_.size);
   const auto read = [&](std::vector<std::string>& beats) {
-    for (int r = 0; r < place_.size; ++r)
-      beats[r] = store.look(key_of("beat", r)).value_or("");
+    for (int r = 0; r < place_.size; ++r) beats[r] = store.look(key_of("beat", r)).value_or("");
   };
   read(before);
   const auto until = Clock::now() + silence;
@@ -227,8 +234,8 @@ std::string Meeting::find_out(const std::string& error, Store& store) {
     verdict.text = fmt::format("{} {} alive and does not go on ({})", fmt::join(behind, ", "),
                                behind.size() == 1 ? "is" : "are", error);
   else
-    verdict.text = fmt::format("a connection between the ranks broke, and all of them live ({})",
-                               error);
+    verdict.text =
+        fmt::format("a connection between the ranks broke, and all of them live ({})", error);
   return tell_verdict(store, verdict).text;
 }
 

@@ -31,8 +31,11 @@ class Meeting {
  public:
   /// Finds the store, or keeps it, and takes the place there.
   explicit Meeting(const Place& place);
-  /// Says goodbye; who keeps the store waits for the others to.
+  /// Says goodbye.
   ~Meeting();
+  /// Who keeps the store stays until the others have left; where something is wrong, at least until
+  /// they can have read what.
+  void see_off();
 
   const Place& place() const { return place_; }
   Store& store() { return store_; }

@@ -1,15 +1,9 @@
 #include "ranks/place.h"
 
-#include <arpa/inet.h>
 #include <fmt/core.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <memory>
 
 namespace orthobatch {
 namespace {
@@ -53,32 +47,6 @@ std::optional<Place> place_from(const Environment& environment) {
   if (const char* attempt = environment("TORCHELASTIC_RESTART_COUNT"))
     out.prefix = fmt::format("attempt_{}", attempt);
   return out;
-}
-
-std::string own_address(const std::string& towards, int port) {
-  addrinfo hints{}, *list = nullptr;
-  hints.ai_socktype = SOCK_DGRAM;
-  const int status = ::getaddrinfo(towards.c_str(), std::to_string(port).c_str(), &hints, &list);
-  if (status != 0)
-    throw RankError(
-        fmt::format("MASTER_ADDR: no address of '{}': {}", towards, ::gai_strerror(status)));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
-  int error = 0;
-  for (const addrinfo* at = list; at; at = at->ai_next) {
-    // Connecting a datagram socket sends nothing: it only asks for the way.
-    const int socket = ::socket(at->ai_family, SOCK_DGRAM, 0);
-    sockaddr_storage own{};
-    socklen_t size = sizeof own;
-    const bool found = socket >= 0 && ::connect(socket, at->ai_addr, at->ai_addrlen) == 0 &&
-                       ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0;
-    error = errno;
-    if (socket >= 0) ::close(socket);
-    char text[NI_MAXHOST];
-    if (found && ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr,
-                               0, NI_NUMERICHOST) == 0)
-      return text;
-  }
-  throw RankError(fmt::format("no way from this host to {}: {}", towards, std::strerror(error)));
 }
 
 }  // namespace orthobatch

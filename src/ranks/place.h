@@ -32,8 +32,4 @@ using Environment = std::function<const char*(const char*)>;
 /// WORLD_SIZE are not set. Throws std::invalid_argument that names the variable at fault.
 std::optional<Place> place_from(const Environment& environment);
 
-/// The address, as numbers, under which this host is seen from there. Throws RankError where there
-/// is none.
-std::string own_address(const std::string& towards, int port);
-
 }  // namespace orthobatch

@@ -43,6 +43,8 @@ class Ranks {
 
   /// Tells the others why this rank ends.
   virtual void fail(const std::string& /*why*/) {}
+  /// After that, and before this process ends: stays where the others need it to learn why.
+  virtual void see_off() {}
   /// Whether whoever started the ranks wants them to end.
   virtual bool asked_to_stop() const { return false; }
   /// That this process has waited for others, in all.

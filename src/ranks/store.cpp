@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "nn/message.h"
+#include "ranks/address.h"
 #include "ranks/listening.h"
 #include "ranks/place.h"
 #include "ranks/store_impl.h"
@@ -43,20 +44,14 @@ Store Store::keep(const std::string& address, int port, Timeout timeout) {
   try {
     return open(address, port, timeout, true);
   } catch (const std::exception& error) {
-    throw RankError(fmt::format("cannot keep a store at {}:{}: {}", address, port,
-                                message_of(error)));
+    throw RankError(
+        fmt::format("cannot keep a store at {}:{}: {}", address, port, message_of(error)));
   }
 }
 
 Store Store::connect(const std::string& address, int port, Timeout timeout) {
-  try {
-    return open(address, port, timeout, false);
-  } catch (const std::exception&) {
-    throw RankError(fmt::format(
-        "no store at {}:{} within {} s: was rank 0 started, and are MASTER_ADDR and MASTER_PORT "
-        "what it has?",
-        address, port, std::chrono::duration<double>(timeout).count()));
-  }
+  wait_for_listener(address, port, timeout);
+  return or_gone([&] { return open(address, port, timeout, false); });
 }
 
 Store Store::below(const std::string& prefix) const {

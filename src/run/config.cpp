@@ -202,8 +202,8 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
 }
 
 bool decides_numbers(const std::string& key) {
-  return key != "epochs" && key != "threads" && key != "augment_threads" &&
-         key != "processes" && key != "checkpoint_minutes" && key != "fold";
+  return key != "epochs" && key != "threads" && key != "augment_threads" && key != "processes" &&
+         key != "checkpoint_minutes" && key != "fold";
 }
 
 nlohmann::ordered_json deciding_settings(const TrainConfig& config) {

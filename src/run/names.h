@@ -12,9 +12,9 @@ namespace orthobatch {
 constexpr const char* experiment_suffix = ".experiment.json";
 constexpr const char* runs_name = "runs";
 
-constexpr const char* config_name = "config.json";      ///< its settings, and the data it found
-constexpr const char* metrics_name = "metrics.jsonl";   ///< a line an epoch
-constexpr const char* last_name = "last.safetensors";          ///< checkpoints: where it stands,
+constexpr const char* config_name = "config.json";     ///< its settings, and the data it found
+constexpr const char* metrics_name = "metrics.jsonl";  ///< a line an epoch
+constexpr const char* last_name = "last.safetensors";  ///< checkpoints: where it stands,
 constexpr const char* previous_name = "previous.safetensors";  ///< the one before,
 constexpr const char* best_name = "best.safetensors";          ///< and its best epoch
 constexpr const char* next_name = "next.safetensors";          ///< `last` while it is being written

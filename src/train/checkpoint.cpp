@@ -15,10 +15,10 @@
 
 #include "base/text.h"
 #include "core/registry.h"
-#include "io/safetensors.h"
-#include "orthobatch/spec.h"
 #include "io/archive_0_1.h"
 #include "io/json_fields.h"
+#include "io/safetensors.h"
+#include "orthobatch/spec.h"
 
 namespace orthobatch {
 namespace {

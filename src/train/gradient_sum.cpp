@@ -13,9 +13,9 @@ GradientSum::GradientSum(const std::vector<torch::Tensor>& parameters, Ranks& ra
   std::vector<std::vector<torch::Tensor>> members;
   int64_t bytes = bucket_bytes;
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
-    TORCH_CHECK(p->is_non_overlapping_and_dense() &&
-                    p->scalar_type() == parameters[0].scalar_type(),
-                "GradientSum: expected dense parameters of one type");
+    TORCH_CHECK(
+        p->is_non_overlapping_and_dense() && p->scalar_type() == parameters[0].scalar_type(),
+        "GradientSum: expected dense parameters of one type");
     if (bytes >= bucket_bytes) {
       members.emplace_back();
       bytes = 0;
@@ -34,13 +34,12 @@ GradientSum::GradientSum(const std::vector<torch::Tensor>& parameters, Ranks& ra
       p.mutable_grad() = bucket.values.as_strided(p.sizes(), p.strides(), at);
       at += p.numel();
       accumulators_.push_back(torch::autograd::impl::grad_accumulator(p));
-      accumulators_.back()->add_post_hook(
-          std::make_unique<torch::autograd::utils::LambdaPostHook>(
-              [self = self_, b](const torch::autograd::variable_list& outputs,
-                                const torch::autograd::variable_list&) {
-                if (*self) (*self)->made(b);
-                return outputs;
-              }));
+      accumulators_.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+          [self = self_, b](const torch::autograd::variable_list& outputs,
+                            const torch::autograd::variable_list&) {
+            if (*self) (*self)->made(b);
+            return outputs;
+          }));
     }
     buckets_.push_back(std::move(bucket));
   }

@@ -14,8 +14,8 @@ struct Node;
 
 namespace orthobatch {
 
-/// The parameters' gradients summed over ranks, in buckets that go out while the backward pass makes
-/// the next ones. The gradients are views of the buckets: whoever clears them calls `begin`.
+/// The parameters' gradients summed over ranks, in buckets that go out while the backward pass
+/// makes the next ones. The gradients are views of the buckets: whoever clears them calls `begin`.
 class GradientSum {
  public:
   static constexpr int64_t usual_bucket = 256 << 10;  ///< bytes

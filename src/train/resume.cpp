@@ -112,8 +112,7 @@ void require_same_metrics(const RunFolder& folder, const Checkpoint& checkpoint)
     const size_t end = std::min(text.find('\n', at), text.size());
     const std::string line = text.substr(at, end - at);
     at = end + 1;
-    if (parse_json_or_null(line) != json(history[number]))
-      refuse(number + 1);
+    if (parse_json_or_null(line) != json(history[number])) refuse(number + 1);
   }
   // With no epoch to compare it may still have one, and the line of one that diverged; no more.
   if (history.empty() && std::count(text.begin(), text.end(), '\n') > 2) refuse(1);

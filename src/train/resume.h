@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "run/settings.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
-#include "run/settings.h"
 
 namespace orthobatch {
 

@@ -7,10 +7,10 @@
 
 #include "data/batches.h"
 #include "data/catalogue.h"
+#include "ranks/ranks.h"
 #include "run/config.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
-#include "ranks/ranks.h"
 #include "train/events.h"
 #include "train/gradient_sum.h"
 #include "train/progress.h"

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Two hosts, each a network namespace of its own, train over their addresses; then the link between them is cut.
+# usage: test_hosts.sh PROGRAM
+# Where namespaces may not be made the exit code is 77 (skipped).
+source "$(dirname "$0")/program.sh" "$1"
+here=orthobatch-$$-a there=orthobatch-$$-b
+cleanup() {
+  kill $(jobs -p) 2>/dev/null
+  ip netns del $here 2>/dev/null
+  ip netns del $there 2>/dev/null
+  rm -rf "$work"
+}
+trap cleanup EXIT
+{ ip netns add $here && ip netns add $there &&
+  ip link add veth-a netns $here type veth peer name veth-b netns $there &&
+  ip -n $here addr add 10.77.0.1/24 dev veth-a && ip -n $there addr add 10.77.0.2/24 dev veth-b &&
+  ip -n $here link set veth-a up && ip -n $there link set veth-b up &&
+  ip -n $here link set lo up && ip -n $there link set lo up; } 2>/dev/null || {
+  echo 'hosts: SKIPPED, no network namespaces may be made here'
+  exit 77
+}
+
+cat > config.json <<'EOF'
+{"blocks": [{"channels": 8}, {"fov": 4, "stride": 2, "channels": 16}], "checkpoint_minutes": 0.005}
+EOF
+# on HOST RANK ARGUMENTS…
+on() {
+  local host=$1 rank=$2
+  shift 2
+  RANK=$rank WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29400 exec ip netns exec "$host" "$program" train \
+    --config config.json --data synthetic --layer 'ZCA(1e-5,1e12)' --subset 2000 --threads 1 --timeout 4 "$@"
+}
+
+(on $there 1 --epochs 2 --out run 2>err1) &
+(on $here 0 --epochs 2 --out run 2>err0) || fail "rank 0: $(cat err0)"
+wait $! || fail "rank 1: $(cat err1)"
+grep -q 'best epoch' err0 || fail "rank 0 says: $(cat err0)"
+
+(on $there 1 --epochs 500 --out cut 2>err1) &
+other=$!
+(on $here 0 --epochs 500 --out cut 2>err0) &
+one=$!
+for _ in $(seq 400); do [ -e cut/previous.safetensors ] && break; sleep 0.05; done
+ip netns exec $here ss -Hltn | awk '{ print $4 }' > sockets
+[ -s sockets ] || fail 'rank 0 listens nowhere'
+grep -v '10\.77\.0\.1' sockets && fail 'rank 0 listens elsewhere than at the address it was given'
+begun=$SECONDS
+ip -n $here link set veth-a down
+wait $one && fail 'rank 0 ended well without its link'
+wait $other && fail 'rank 1 ended well without its link'
+[ $((SECONDS - begun)) -le 16 ] || fail "the cut link was noticed after $((SECONDS - begun)) s"
+grep -q 'rank 0: rank 1 (.*) does not answer: killed, stopped, or cut off' err0 || fail "rank 0 says: $(cat err0)"
+grep -qE 'rank 1: .*store at 10.77.0.1:29400, which rank 0 keeps.*--resume cut' err1 || fail "rank 1 says: $(cat err1)"
+expect 0 'best epoch' train --resume cut --processes 1 --epochs $(($(wc -l < cut/metrics.jsonl) + 1))
+
+[ "$failures" -eq 0 ] && echo 'hosts: all as expected'
+exit "$failures"
