@@ -11,13 +11,16 @@
 #include "base/processor.h"
 #include "base/text.h"
 #include "bench/report.h"
+#include "cli/bench_ranks.h"
 #include "cli/bench_tables.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/options.h"
+#include "cli/processes.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "io/file.h"
+#include "ranks/ranks.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -35,6 +38,7 @@ struct BenchArguments {
   int threads = 0;
   int64_t repeats = 0;
   bool quick = false;
+  ProcessOptions ranks;
 };
 
 /// What is being measured: one line that is redrawn on a terminal, else a line for each thing.
@@ -140,19 +144,37 @@ bench::Results measure(const BenchArguments& a, bench::Session session,
   return results;
 }
 
+bench::Session session_of(const BenchArguments& a, StatusLine& status, int sharers = 1) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return {a.threads > 0 ? a.threads : std::max(1, cores / sharers),
+          a.repeats > 0 ? a.repeats : (a.quick ? quick_repeats : default_repeats), interrupted(),
+          [&](const std::string& what, int64_t done, int64_t rounds) {
+            status.show(what, done, rounds);
+          }};
+}
+
+/// In several processes it is what lies between them that is measured.
+int run_in_processes(const BenchArguments& a, int processes) {
+  check_place(a.json);
+  const nlohmann::json about = {{"verb", "bench"}, {"quick", a.quick}, {"repeats", a.repeats}};
+  return run_in_ranks(a.ranks, processes, about, [&](Ranks& ranks) {
+    StatusLine status;
+    bench::Session session = session_of(a, status, processes_here(a.ranks, processes));
+    if (!ranks.leads()) session.progress = [](const std::string&, int64_t, int64_t) {};
+    bench_ranks(ranks, session, a.json, a.quick);
+    return 0;
+  });
+}
+
 int run_bench(const BenchArguments& a) {
+  if (const int processes = processes_asked_for(a.ranks); processes > 1)
+    return run_in_processes(a, processes);
   const std::vector<bench::Candidate> candidates =
       a.layers.empty() ? bench::all_candidates() : bench::parse_candidates(a.layers);
   check_place(a.json);
   if (const std::string note = restart_note(); !note.empty()) complain(note);
   StatusLine status;
-  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const bench::Session session = {
-      a.threads > 0 ? a.threads : cores,
-      a.repeats > 0 ? a.repeats : (a.quick ? quick_repeats : default_repeats), interrupted(),
-      [&](const std::string& what, int64_t done, int64_t rounds) {
-        status.show(what, done, rounds);
-      }};
+  const bench::Session session = session_of(a, status);
   fmt::print(
       "{}, {}, {} thread{}, {} repeats ({} of a training step) after a warm-up, everything in turn "
       "within\n"
@@ -210,6 +232,11 @@ void add_bench(CLI::App& app, Run& run) {
       ->check(whole_number(1, 100000));
   verb->add_flag("--quick", a->quick,
                  "Small shapes and few repeats: whether it runs, not how fast");
+  add_process_options(
+      *verb, a->ranks,
+      "With 2 or more: what they exchange when they train together, and what a step would take on "
+      "more of them, in place of --sections (default 1). On several machines each is started with "
+      "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set");
   verb->add_option("--json", a->json, "Writes every number to this file");
   verb->callback([&run, a] {
     const auto check = [](const char* option, const auto& parse) {

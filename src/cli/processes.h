@@ -17,7 +17,9 @@ struct ProcessOptions {
   std::optional<int> processes;
   double timeout = 300;  ///< seconds
 };
-void add_process_options(CLI::App& verb, ProcessOptions& options);
+/// `what` is said of --processes.
+void add_process_options(CLI::App& verb, ProcessOptions& options, const std::string& what);
+extern const char* const training_together;
 
 /// What starts this program anew, for the ranks of this machine.
 void remember_arguments(char** argv);

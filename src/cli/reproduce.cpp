@@ -125,7 +125,7 @@ void add_reproduce(CLI::App& app, Run& run) {
       ->check(whole_number(1, 1024));
   verb->add_option("--data-dir", a->options.data_dir,
                    "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
-  add_process_options(*verb, a->ranks);
+  add_process_options(*verb, a->ranks, training_together);
   verb->add_flag("--quiet", a->quiet, "No progress, only the table and errors");
   verb->callback([&run, a] {
     run = [a] {

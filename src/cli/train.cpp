@@ -292,7 +292,7 @@ void add_train(CLI::App& app, Run& run) {
       ->type_name("KEY=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  add_process_options(*verb, a->ranks);
+  add_process_options(*verb, a->ranks, training_together);
   verb->add_flag("--quiet", a->quiet, "Say nothing but errors");
   verb->add_option("--resume", a->resume,
                    "Go on with the run in this folder, with its own settings; only --epochs, "

@@ -19,19 +19,36 @@ const double* take(const double* from, Vector& part) {
   return from + part.size();
 }
 
+/// One half of symmetric blocks, row by row.
+void append_lower(Vector& packed, const core::BlockMatrix& symmetric) {
+  for (int64_t b = 0; b < symmetric.count(); ++b)
+    for (int64_t i = 0, width = symmetric.width(b); i < width; ++i) {
+      const double* row = symmetric.data(b) + i * width;
+      packed.insert(packed.end(), row, row + i + 1);
+    }
+}
+void take_lower(const double* from, core::BlockMatrix& symmetric) {
+  for (int64_t b = 0; b < symmetric.count(); ++b)
+    for (int64_t i = 0, width = symmetric.width(b); i < width; ++i)
+      for (int64_t j = 0; j <= i; ++j, ++from) {
+        double* block = symmetric.data(b);
+        block[i * width + j] = block[j * width + i] = *from;
+      }
+}
+
 }  // namespace
 
 core::Statistics merge_ranks(const ProcessGroup& group, const core::Statistics& own) {
   Vector packed = {own.samples};
   append(packed, own.mean);
-  append(packed, own.covariance.values());
+  append_lower(packed, own.covariance);
   std::vector<core::Statistics> parts;
   bool any = false;
   for (const at::Tensor& of_rank : group->gather(kernels::to_tensor(packed))) {
     core::Statistics part = own;  // for its sizes
     const double* values = of_rank.data_ptr<double>();
     part.samples = *values++;
-    take(take(values, part.mean), part.covariance.values());
+    take_lower(take(values, part.mean), part.covariance);
     any = any || part.samples > 0;
     parts.push_back(std::move(part));
   }
