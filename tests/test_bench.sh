@@ -37,6 +37,14 @@ grep -q $'\r' err && fail 'a redrawn line in a file'
 grep -qE '^measuring 32x64x8x8 nchw$' err || fail "no progress: $(cat err)"
 "$cmake" -DFILE=quick.json -P "$checks" >json.out 2>&1 || fail "quick.json: $(cat json.out)"
 
+# --- between processes ----------------------------------------------------------------------------
+"$program" bench --quick --processes 2 --json ranks.json >out 2>err || fail "two processes: $(cat err)"
+grep -qE '^A round takes -?[0-9]+ us and a byte' out || fail "no constants of the link: $(cat out)"
+grep -qE '^1024 +[0-9.]+ +11253 ' out || fail "no plan up to 1,024 ranks: $(cat out)"
+[ "$(grep -c '^On these 2 ranks a step takes' out)" -eq 2 ] || fail "no step over the ranks: $(cat out)"
+[ "$(grep -c '^100 Gbit/s: pays up to' out)" -eq 4 ] || fail "not a plan for each net: $(cat out)"
+grep -q '"latency_seconds"' ranks.json || fail 'ranks.json: no latency'
+
 # --- a part of it --------------------------------------------------------------------------------
 "$program" bench --quick --sections layers --layout nchw --shapes 4x8x6x6 --layers 'LDL(1e-3)' BN \
   --threads 1 >out 2>err || fail "a part: $(cat err)"

@@ -5,7 +5,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -244,23 +243,30 @@ void Trainer::train_step(const Batch& batch) {
   const torch::Tensor loss = torch::nn::functional::cross_entropy(logits, y);
   const int64_t right = logits.detach().argmax(1).eq(y).sum().item<int64_t>();
   // Of all ranks: the loss, the wrong answers, and whether to stop.
-  std::array<double, 3> sums = {loss.item<double>() * share, static_cast<double>(n - right),
-                                stop_ || ranks_.asked_to_stop() ? 1.0 : 0.0};
-  ranks_.sum(torch::from_blob(sums.data(), {sums.size()}, torch::kDouble));
-  const double value = sums[0];
-  if (!std::isfinite(value)) diverge(fmt::format("loss {}", value));
-  all_stop_ = sums[2] > 0;
+  const torch::Tensor sums = torch::tensor(
+      {loss.item<double>() * share, static_cast<double>(n - right),
+       stop_ || ranks_.asked_to_stop() ? 1.0 : 0.0},
+      torch::kDouble);
+  const double& value = sums.data_ptr<double>()[0];
+  const auto require_finite = [&] {
+    if (!std::isfinite(value)) diverge(fmt::format("loss {}", value));
+  };
   if (gradients_) {
+    const auto summed = ranks_.begin_sum(sums);
     gradients_->begin();
     (loss * share).backward();
     gradients_->finish();
+    summed();
+    require_finite();
   } else {
+    require_finite();
     optimizer_->zero_grad();
     loss.backward();
   }
+  all_stop_ = sums.data_ptr<double>()[2] > 0;
   optimizer_->step();
   state_.loss_sum += value * static_cast<double>(all);
-  state_.wrong += static_cast<int64_t>(sums[1]);
+  state_.wrong += static_cast<int64_t>(sums.data_ptr<double>()[1]);
   state_.images += all;
   ++state_.step;
   state_.curve.add(value, loader_.steps());
