@@ -11,10 +11,12 @@ metrics() { sed 's/,"time":.*//' "$1/metrics.jsonl"; }
 same() { [ "$(metrics "$1")" = "$(metrics "$2")" ] && [ -n "$(metrics "$1")" ]; }
 # tensors RUN: the bytes of the last checkpoint behind its texts
 tensors() { tail -c 20000 "$1/last.safetensors" | md5sum; }
-# close RUN RUN: all losses within 1e-4 of each other
+# close RUN RUN: the losses of the first epoch within 1e-5 of each other; rounding grows as training goes on, so later
+# ones within 2e-3
 close() {
   paste <(losses "$1") <(losses "$2") | awk '
-    NF != 2 || $1 - $2 > 1e-4 * $2 || $2 - $1 > 1e-4 * $2 { bad = 1 } END { exit bad || NR < 6 }'
+    { d = $1 > $2 ? $1 - $2 : $2 - $1 }
+    NF != 2 || d > (NR <= 2 ? 1e-5 : 2e-3) { bad = 1 } END { exit bad || NR < 6 }'
 }
 losses() { grep -oE '"(train|test)_loss":[0-9.e-]*' "$1/metrics.jsonl" | cut -d: -f2; }
 

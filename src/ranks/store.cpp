@@ -17,6 +17,14 @@ namespace {
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
+/// LibTorch 2 would use libuv, which Debian's is built without; 1.13 does not know the word.
+template <typename Options>
+auto without_libuv(Options& options, int) -> decltype(options.useLibUV = false, void()) {
+  options.useLibUV = false;
+}
+template <typename Options>
+void without_libuv(Options&, long) {}
+
 template <typename Call>
 auto or_gone(const Call& call) {
   try {
@@ -34,6 +42,7 @@ Store Store::open(const std::string& address, int port, Timeout timeout, bool ke
   options.isServer = keeps;
   options.waitWorkers = false;
   options.timeout = timeout;
+  without_libuv(options, 0);
   auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
   const int bound = store->getPort();
   return Store(std::make_shared<Impl>(Impl{store, bound}));
