@@ -23,11 +23,12 @@ trap cleanup EXIT
 cat > config.json <<'EOF'
 {"blocks": [{"channels": 8}, {"fov": 4, "stride": 2, "channels": 16}], "checkpoint_minutes": 0.005}
 EOF
+size=2
 # on HOST RANK ARGUMENTS…
 on() {
   local host=$1 rank=$2
   shift 2
-  RANK=$rank WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29400 exec ip netns exec "$host" "$program" train \
+  RANK=$rank WORLD_SIZE=$size MASTER_ADDR=10.77.0.1 MASTER_PORT=29400 exec ip netns exec "$host" "$program" train \
     --config config.json --data synthetic --layer 'ZCA(1e-5,1e12)' --subset 2000 --threads 1 --timeout 4 "$@"
 }
 
@@ -51,6 +52,23 @@ wait $other && fail 'rank 1 ended well without its link'
 [ $((SECONDS - begun)) -le 16 ] || fail "the cut link was noticed after $((SECONDS - begun)) s"
 grep -q 'rank 0: rank 1 (.*) does not answer: killed, stopped, or cut off' err0 || fail "rank 0 says: $(cat err0)"
 grep -qE 'rank 1: .*store at 10.77.0.1:29400, which rank 0 keeps.*--resume cut' err1 || fail "rank 1 says: $(cat err1)"
+ip -n $here link set veth-a up
+
+# Cut while the ranks still wait for a third.
+size=3
+(on $there 1 --out never 2>err1) &
+other=$!
+(on $here 0 --out never 2>err0) &
+one=$!
+sleep 2
+begun=$SECONDS
+ip -n $here link set veth-a down
+wait $one && fail 'rank 0 ended well without the others'
+wait $other && fail 'rank 1 ended well without the others'
+[ $((SECONDS - begun)) -le 16 ] || fail "a link that was cut before the start was noticed after $((SECONDS - begun)) s"
+grep -q 'rank 0: .* never came' err0 || fail "rank 0, before the start: $(cat err0)"
+grep -q 'rank 1: the store is gone' err1 || fail "rank 1, before the start: $(cat err1)"
+
 expect 0 'best epoch' train --resume cut --processes 1 --epochs $(($(wc -l < cut/metrics.jsonl) + 1))
 
 [ "$failures" -eq 0 ] && echo 'hosts: all as expected'

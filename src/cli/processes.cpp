@@ -23,7 +23,7 @@ namespace {
 char** arguments = nullptr;
 
 std::optional<Place> place_here(const ProcessOptions& options) {
-  std::optional<Place> place = place_from([](const char* name) { return std::getenv(name); });
+  std::optional<Place> place = place_from(std::getenv);
   if (!place) return place;
   if (options.processes && *options.processes != place->size)
     throw std::invalid_argument(
@@ -73,6 +73,8 @@ void add_process_options(CLI::App& verb, ProcessOptions& options, const std::str
 }
 
 void remember_arguments(char** argv) { arguments = argv; }
+
+bool is_rank() { return place_from(std::getenv).has_value(); }
 
 int processes_asked_for(const ProcessOptions& options) {
   const std::optional<Place> place = place_here(options);

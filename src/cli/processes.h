@@ -24,6 +24,8 @@ extern const char* const training_together;
 /// What starts this program anew, for the ranks of this machine.
 void remember_arguments(char** argv);
 
+/// Whether this process was started as one of several.
+bool is_rank();
 /// How many processes the environment, or the option, says that train together; 0: neither.
 int processes_asked_for(const ProcessOptions& options);
 /// How many of so many are on this machine.

@@ -133,14 +133,6 @@ struct LedRun {
   Resumption run;
 };
 
-LedRun open_new(const TrainArguments& a, const TrainConfig& config) {
-  const std::string path = folder_of(a, config);
-  require_new(path);
-  LedRun out;
-  out.run.config = config;
-  return out;
-}
-
 LedRun open_old(const TrainArguments& a, int processes) {
   std::vector<Setting> changes = settings_of(a);
   if (a.epochs) changes.push_back({"epochs", *a.epochs});
@@ -187,12 +179,12 @@ int finish(Trainer& trainer, const std::string& path, Progress& progress, const 
   return 0;
 }
 
-/// A run, or as one of several ranks a part of it.
-int train(const TrainArguments& a, Ranks& ranks) {
-  const bool anew = a.resume.empty();
+/// A run, or as one of several ranks a part of it: new with this config, or, without one, resumed.
+int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config, Ranks& ranks) {
+  const bool anew = new_config.has_value();
   LedRun led;
-  if (ranks.leads()) led = anew ? open_new(a, config_of(a)) : open_old(a, ranks.size());
-  TrainConfig config = led.run.config;
+  if (ranks.leads() && !anew) led = open_old(a, ranks.size());
+  TrainConfig config = anew ? *new_config : led.run.config;
   const std::string text = ranks.broadcast(to_json(config).dump());
   if (!ranks.leads()) {
     config = config_from_json(parse_json(text, "rank 0"), "rank 0");
@@ -229,20 +221,18 @@ int start(const TrainArguments& a) {
   nlohmann::json about = {{"verb", "train"}};
   if (a.resume.empty()) {
     const TrainConfig config = config_of(a);
-    if (asked == 0) require_new(folder_of(a, config));
+    require_new(folder_of(a, config));
     if (config.processes > 1) require_for_all("--config", a.config);
     about["config"] = deciding_settings(config);
     about["fold"] = config.net.fold;
-    return run_in_ranks(a.ranks, config.processes, about, [&](Ranks& r) { return train(a, r); });
+    return run_in_ranks(a.ranks, config.processes, about,
+                        [&](Ranks& ranks) { return train(a, config, ranks); });
   }
   for (const Setting& change : settings_of(a)) require_changeable(change);
-  int processes = asked;
-  if (asked == 0) {
-    require_old(a.resume);
-    processes = RunRecord(read_run(a.resume)).processes;
-  }
+  if (!is_rank()) require_old(a.resume);  // on other hosts than rank 0's it need not be
   about["resumes"] = true;
-  return run_in_ranks(a.ranks, processes, about, [&](Ranks& r) { return train(a, r); });
+  return run_in_ranks(a.ranks, asked > 0 ? asked : read_run(a.resume).processes, about,
+                      [&](Ranks& ranks) { return train(a, std::nullopt, ranks); });
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ Meeting::~Meeting() {
 }
 
 void Meeting::see_off() {
-  if (!place_.keeps_store || place_.rank != 0) return;
+  if (!place_.keeps_store || place_.rank != 0) return;  // its own store is always there
   const auto start = Clock::now();
   while (store_.add(left_key, 0) < place_.size) {
     if (Clock::now() - start > (look_for_verdict(store_) ? reading : goodbye)) return;

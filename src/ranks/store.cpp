@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -34,7 +35,46 @@ auto or_gone(const Call& call) {
   }
 }
 
+constexpr const char* no_answer = "it does not answer";
+
 }  // namespace
+
+BoundedCalls::BoundedCalls(std::chrono::milliseconds patience)
+    : patience_(patience), state_(std::make_shared<State>()) {
+  std::thread([state = state_] { work(state); }).detach();
+}
+
+BoundedCalls::~BoundedCalls() {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->ends = true;
+  state_->changed.notify_all();
+}
+
+void BoundedCalls::add(std::function<void()> call) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->gave_up) throw RankError(no_answer);
+  state_->calls.push_back(std::move(call));
+  state_->changed.notify_all();
+}
+
+void BoundedCalls::give_up() {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->gave_up = true;
+  throw RankError(no_answer);
+}
+
+void BoundedCalls::work(const std::shared_ptr<State>& state) {
+  std::unique_lock<std::mutex> lock(state->mutex);
+  while (true) {
+    state->changed.wait(lock, [&] { return state->ends || !state->calls.empty(); });
+    if (state->calls.empty()) return;
+    const std::function<void()> call = std::move(state->calls.front());
+    state->calls.pop_front();
+    lock.unlock();
+    call();
+    lock.lock();
+  }
+}
 
 Store Store::open(const std::string& address, int port, Timeout timeout, bool keeps) {
   c10d::TCPStoreOptions options;
@@ -45,7 +85,7 @@ Store Store::open(const std::string& address, int port, Timeout timeout, bool ke
   without_libuv(options, 0);
   auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
   const int bound = store->getPort();
-  return Store(std::make_shared<Impl>(Impl{store, bound}));
+  return Store(std::make_shared<Impl>(Impl{store, bound, std::make_shared<BoundedCalls>(timeout)}));
 }
 
 Store Store::keep(const std::string& address, int port, Timeout timeout) {
@@ -64,27 +104,37 @@ Store Store::connect(const std::string& address, int port, Timeout timeout) {
 }
 
 Store Store::below(const std::string& prefix) const {
-  return Store(std::make_shared<Impl>(
-      Impl{c10::make_intrusive<c10d::PrefixStore>(prefix, impl_->store), impl_->port}));
+  return Store(std::make_shared<Impl>(Impl{
+      c10::make_intrusive<c10d::PrefixStore>(prefix, impl_->store), impl_->port, impl_->calls}));
 }
 
 void Store::set(const std::string& key, const std::string& text) {
-  or_gone([&] { impl_->store->set(key, bytes_of(text)); });
+  or_gone([&] {
+    (*impl_->calls)([store = impl_->store, key, text] { store->set(key, bytes_of(text)); });
+  });
 }
 
 std::optional<std::string> Store::look(const std::string& key) {
-  return or_gone([&]() -> std::optional<std::string> {
-    if (!impl_->store->check({key})) return std::nullopt;
-    return text_of(impl_->store->get(key));
+  return or_gone([&] {
+    return (*impl_->calls)([store = impl_->store, key]() -> std::optional<std::string> {
+      if (!store->check({key})) return std::nullopt;
+      return text_of(store->get(key));
+    });
   });
 }
 
 std::string Store::set_first(const std::string& key, const std::string& text) {
-  return or_gone([&] { return text_of(impl_->store->compareSet(key, {}, bytes_of(text))); });
+  return or_gone([&] {
+    return (*impl_->calls)([store = impl_->store, key, text] {
+      return text_of(store->compareSet(key, {}, bytes_of(text)));
+    });
+  });
 }
 
 int64_t Store::add(const std::string& key, int64_t more) {
-  return or_gone([&] { return impl_->store->add(key, more); });
+  return or_gone([&] {
+    return (*impl_->calls)([store = impl_->store, key, more] { return store->add(key, more); });
+  });
 }
 
 int Store::port() const { return impl_->port; }
