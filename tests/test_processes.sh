@@ -124,7 +124,8 @@ for _ in $(seq 100); do kill -0 $children 2>/dev/null || break; sleep 0.1; done
 kill -0 $children 2>/dev/null && fail 'ranks that nobody watches over go on'
 
 # --- started by others ---------------------------------------------------------------------------
-port=$((20000 + RANDOM % 20000))
+RANDOM=$$
+port=$((20000 + RANDOM % 10000))  # below those that connections are given
 # rank RANK SIZE ARGUMENTS…
 rank() {
   local rank=$1 size=$2
@@ -160,9 +161,11 @@ lasts 12 rank 0 3 --out unfit >out 2>err && fail 'a rank that never came'
 grep -q 'rank 1, rank 2 never came' err || fail "ranks that never came: $(cat err)"
 lasts 12 rank 1 2 --out unfit >out 2>err && fail 'a rank 0 that never came'
 grep -q 'no store at 127.0.0.1:.* was rank 0 started' err || fail "a rank 0 that never came: $(cat err)"
+port=$((port + 1))  # nobody has used it yet
 python3 -c "
 import socket, time
 s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.bind(('127.0.0.1', $port))
 s.listen(1)
 open('listens', 'w').close()
@@ -187,6 +190,9 @@ with RANK=0 WORLD_SIZE=2 1 'MASTER_ADDR: expected the host of rank 0' train --da
 with RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
   1 'processes: expected WORLD_SIZE, 2' train --data synthetic --processes 3
 expect 1 'batch: expected an image for each of 3 processes' train --data synthetic --batch 2 --processes 3
+
+expect 1 'an image of a batch for each of 3 processes, found 2 images' train --data synthetic --subset 2 --processes 3 \
+  --out few
 
 # Nobody but this host can reach what listens.
 start --out listens-here --processes 2 --epochs 50 2>err

@@ -66,6 +66,10 @@ Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder
       schedule_(config.schedule),
       loader_(data.train, data.scale, config.augment, config.seed, config.augment_threads,
               ranks.share_of_work()) {
+  if (batch_now() < ranks.size())
+    throw std::invalid_argument(
+        fmt::format("expected an image of a batch for each of {} processes, found {} images in all",
+                    ranks.size(), data.train.count()));
   ordered_json text = {{"version", ORTHOBATCH_VERSION}};
   text.update(to_json(config_));
   text["found"] = describe_data(data);
@@ -243,10 +247,10 @@ void Trainer::train_step(const Batch& batch) {
   const torch::Tensor loss = torch::nn::functional::cross_entropy(logits, y);
   const int64_t right = logits.detach().argmax(1).eq(y).sum().item<int64_t>();
   // Of all ranks: the loss, the wrong answers, and whether to stop.
-  const torch::Tensor sums = torch::tensor(
-      {loss.item<double>() * share, static_cast<double>(n - right),
-       stop_ || ranks_.asked_to_stop() ? 1.0 : 0.0},
-      torch::kDouble);
+  const torch::Tensor sums =
+      torch::tensor({loss.item<double>() * share, static_cast<double>(n - right),
+                     stop_ || ranks_.asked_to_stop() ? 1.0 : 0.0},
+                    torch::kDouble);
   const double& value = sums.data_ptr<double>()[0];
   const auto require_finite = [&] {
     if (!std::isfinite(value)) diverge(fmt::format("loss {}", value));
