@@ -6,6 +6,7 @@
 //     FoldedConv2d both(norm, conv);           // conv(norm(x)); children `norm` and `conv`
 //     FoldedLinear head(norm, linear);         // linear(norm(x).flatten(1))
 //     net = fold_training(net);                // every such pair of a Sequential
+//     auto plain = fold(net);                  // for inference: none of our layers left
 //
 // In training: moments of X, factorization, one convolution with the weights w P. Backward: the
 // convolution's own pass, then N×N algebra, then Q X + r on top of ∇X. Zero padding is exact: what
@@ -118,6 +119,8 @@ class FoldedLinearImpl : public torch::nn::Cloneable<FoldedLinearImpl>, public F
   /// logits. Default: 1. May be changed at any time.
   double scale = 1;
 
+  Pooling pooling() const { return pooling_; }
+
   std::shared_ptr<BatchOrthoLayer> norm;
   torch::nn::Linear linear{nullptr};
 
@@ -137,5 +140,33 @@ TORCH_MODULE(FoldedLinear);
 /// modules are the net's own, not copies. Names stay; a joined pair has the norm's, so that
 /// `2.weight` becomes `2.norm.weight` and `3.weight` becomes `2.conv.weight`.
 torch::nn::Sequential fold_training(torch::nn::Sequential net);
+
+/// A X + b over the channels of (N, C) or (N, C, L): what is left of a BatchOrtho1d that no
+/// neighbour takes, as torch has no module that takes both.
+class PointwiseAffineImpl : public torch::nn::Cloneable<PointwiseAffineImpl> {
+ public:
+  explicit PointwiseAffineImpl(int64_t channels);
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+  torch::Tensor forward(const torch::Tensor& input);
+
+  torch::Tensor weight;  ///< A, C×C
+  torch::Tensor bias;    ///< b, C
+
+ private:
+  int64_t channels_;
+};
+TORCH_MODULE(PointwiseAffine);
+
+/// A copy for inference without our layers, in evaluation mode: each is in the weights of the
+/// convolution or linear layer before or behind it, or a 1×1 convolution where it cannot be (zeros
+/// stand around it, something else than those reads it): in groups, where groups of channels are
+/// whitened alone. Where P X + q would lose digits, the mean is taken off first, by a convolution
+/// of its own.
+///
+/// Takes apart what fold_training joined, and Sequentials inside. Throws where a layer has no
+/// running statistics, or sits in a module whose way through it cannot be seen. Names stay; a layer
+/// that is gone leaves a gap.
+torch::nn::Sequential fold(const torch::nn::Sequential& net);
 
 }  // namespace orthobatch

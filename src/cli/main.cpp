@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
   orthobatch::cli::Run run;
   orthobatch::cli::add_train(app, run);
   orthobatch::cli::add_eval(app, run);
+  orthobatch::cli::add_export(app, run);
   orthobatch::cli::add_reproduce(app, run);
   orthobatch::cli::add_report(app, run);
   orthobatch::cli::add_data(app, run);

@@ -15,6 +15,7 @@ void add_layers(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
 void add_data(CLI::App& app, Run& run);
 void add_eval(CLI::App& app, Run& run);
+void add_export(CLI::App& app, Run& run);
 void add_report(CLI::App& app, Run& run);
 void add_reproduce(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);

@@ -6,6 +6,7 @@
 
 #include "nn/folded_function.h"
 #include "nn/layer_run.h"
+#include "nn/sequential.h"
 
 namespace orthobatch {
 namespace nn {
@@ -105,28 +106,6 @@ void check_channels(const BatchOrthoLayer& norm, int64_t found, const char* what
               norm.options.channels(), " channels of ", norm.description(), ", got one of ", found);
 }
 
-/// The zeros before and behind each direction, as the convolution's options ask for them.
-template <size_t D, typename Options>
-std::vector<std::pair<int64_t, int64_t>> paddings(const Options& options) {
-  std::vector<std::pair<int64_t, int64_t>> out(D);
-  struct Visitor {
-    std::vector<std::pair<int64_t, int64_t>>& out;
-    const Options& options;
-    void operator()(torch::enumtype::kValid) const {}
-    void operator()(torch::enumtype::kSame) const {
-      for (size_t d = 0; d < D; ++d) {
-        const int64_t total = (*options.dilation())[d] * ((*options.kernel_size())[d] - 1);
-        out[d] = {total / 2, total - total / 2};
-      }
-    }
-    void operator()(const torch::ExpandingArray<D>& both) const {
-      for (size_t d = 0; d < D; ++d) out[d] = {(*both)[d], (*both)[d]};
-    }
-  };
-  visit(Visitor{out, options}, options.padding());  // c10's or std's, by the version of torch
-  return out;
-}
-
 }  // namespace
 
 template <size_t D, typename Norm, typename Conv, typename Derived>
@@ -141,11 +120,7 @@ FoldedConvImplBase<D, Norm, Conv, Derived>::FoldedConvImplBase(Norm norm_, Conv 
 template <size_t D, typename Norm, typename Conv, typename Derived>
 void FoldedConvImplBase<D, Norm, Conv, Derived>::reset() {
   norm = set_child(*this, "norm", Norm(norm->options));
-  const auto& o = conv->options;
-  torch::nn::ConvOptions<D> options(o.in_channels(), o.out_channels(), o.kernel_size());
-  options.stride(o.stride()).dilation(o.dilation()).groups(o.groups()).bias(o.bias());
-  options.padding(o.padding()).padding_mode(o.padding_mode());
-  conv = set_child(*this, "conv", Conv(options));
+  conv = set_child(*this, "conv", Conv(nn::conv_options<D>(conv->options)));
 }
 
 template <size_t D, typename Norm, typename Conv, typename Derived>
@@ -166,13 +141,13 @@ torch::Tensor FoldedConvImplBase<D, Norm, Conv, Derived>::read(const torch::Tens
 template <size_t D, typename Norm, typename Conv, typename Derived>
 nn::Reading FoldedConvImplBase<D, Norm, Conv, Derived>::reading(const torch::Tensor& x) const {
   const auto& o = conv->options;
-  const std::string mode = torch::enumtype::get_enum_name(o.padding_mode());
+  const std::string mode = nn::padding_mode(o);
   const auto values = [](const torch::ExpandingArray<D>& a) {
     return std::vector<int64_t>(a->begin(), a->end());
   };
   const nn::Convolution convolution{
       values(o.kernel_size()), values(o.stride()), values(o.dilation()),
-      paddings<D>(o),          o.groups(),         mode == "kZeros"};
+      nn::paddings<D>(o),      o.groups(),         mode == "kZeros"};
   nn::Reading out{nn::convolution_reader(convolution, x.sizes(), norm->description()),
                   {},
                   conv->weight,

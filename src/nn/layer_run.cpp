@@ -24,4 +24,11 @@ void LayerRun::finish(bool unfolded) {
   if (on_batch_) layer_.take_batch(*call_.fold, update_running_, unfolded);
 }
 
+LayerCall LayerRun::on_average(BatchOrthoLayer& layer) {
+  TORCH_CHECK(layer.running_mean.defined(), layer.description(),
+              ": expected running statistics, but it keeps none: its output depends on the batch");
+  layer.check_state();
+  return layer.call_on_average();
+}
+
 }  // namespace orthobatch::nn

@@ -20,6 +20,9 @@ class LayerRun {
 
   void finish(bool unfolded = false);
 
+  /// The map of evaluation without an input. Throws where the layer keeps no running statistics.
+  static LayerCall on_average(BatchOrthoLayer& layer);
+
  private:
   BatchOrthoLayer& layer_;
   torch::Tensor x_;

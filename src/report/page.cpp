@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "embedded/page.h"
+#include "io/page_text.h"
 
 namespace orthobatch {
 namespace {
@@ -13,11 +14,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-const std::string& part(const std::string& name) {
-  for (const EmbeddedFile& file : embedded_page)
-    if (file.name == name) return file.text;
-  throw std::logic_error("no part of the page is called " + name);
-}
+const std::string& part(const std::string& name) { return embedded_text(embedded_page, name); }
 
 /// Pictures of each row's first run that has them; the samples once a data set.
 void add_pictures(const std::vector<ExperimentResult>& results, const PageOptions& options,
@@ -43,35 +40,6 @@ void add_pictures(const std::vector<ExperimentResult>& results, const PageOption
   }
 }
 
-/// JSON inside a script element: "</script" must not appear in it.
-std::string script_text(const ordered_json& data) {
-  const std::string text = to_text(data);
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    if (c == '<')
-      out += "\\u003c";
-    else
-      out += c;
-  }
-  return out;
-}
-
-/// Each {{name}} of the template, replaced once, in order: what is put in is not looked at again.
-std::string filled(const std::string& text,
-                   const std::vector<std::pair<std::string, std::string>>& values) {
-  std::string out;
-  size_t at = 0;
-  for (const auto& [name, value] : values) {
-    const std::string mark = "{{" + name + "}}";
-    const size_t found = text.find(mark, at);
-    if (found == std::string::npos) throw std::logic_error("page.html has no " + mark);
-    out += text.substr(at, found - at) + value;
-    at = found + mark.size();
-  }
-  return out + text.substr(at);
-}
-
 std::string scripts() {
   std::string out;
   for (const EmbeddedFile& file : embedded_page)
@@ -88,10 +56,10 @@ std::string report_page(const std::vector<ExperimentResult>& results, const Page
   data["made"] = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)));
   data["samples"] = ordered_json::object();
   add_pictures(results, options, data);
-  return filled(part("page.html"), {{"library-licence", part("LICENSE")},
+  return filled_page(part("page.html"), {{"library-licence", part("LICENSE")},
                                     {"library-style", part("uPlot.min.css")},
                                     {"style", part("style.css")},
-                                    {"data", script_text(data)},
+                                    {"data", inside_script(to_text(data))},
                                     {"library", part("uPlot.iife.min.js")},
                                     {"script", scripts()}});
 }

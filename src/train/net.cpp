@@ -1,6 +1,9 @@
 #include "train/net.h"
 
 #include <torch/nn/init.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/pooling.h>
 #include <torch/utils.h>
 
 #include <cmath>
@@ -80,6 +83,25 @@ torch::Tensor DigitNetImpl::forward(const torch::Tensor& x) {
   const torch::Tensor last = before_last_layer(x);
   if (!folded_fc_.is_empty()) return folded_fc_(last);
   return read_by_fc(blocks.back()->norm(last));
+}
+
+torch::nn::Sequential DigitNetImpl::as_sequential() const {
+  torch::nn::Sequential out;
+  for (size_t k = 0; k < blocks.size(); ++k) {
+    const std::string number = std::to_string(k + 1);
+    out->push_back("conv" + number, blocks[k]->conv);
+    out->push_back("relu" + number, torch::nn::ReLU());
+    out->push_back("norm" + number, blocks[k]->norm);
+  }
+  if (head_ == Head::average) out->push_back("average", torch::nn::AdaptiveAvgPool2d(1));
+  if (head_ == Head::max) out->push_back("max", torch::nn::AdaptiveMaxPool2d(1));
+  out->push_back("flatten", torch::nn::Flatten());
+  torch::nn::Linear scaled(fc->options);
+  const double scale = head_ == Head::flat ? flat_scale_ : 1;
+  scaled->weight.set_data(fc->weight.detach() * scale);
+  scaled->bias.set_data(fc->bias.detach().clone());
+  out->push_back("fc", scaled);
+  return out;
 }
 
 void DigitNetImpl::set_alpha(double alpha) {

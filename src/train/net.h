@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/nn/module.h>
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
@@ -33,6 +34,9 @@ class DigitNetImpl : public torch::nn::Module {
  public:
   DigitNetImpl(const ImageShape& image, const NetConfig& config);
   torch::Tensor forward(const torch::Tensor& x);
+
+  /// Its own modules in a row; FC is a copy, with the scale of a flat head in its weights.
+  torch::nn::Sequential as_sequential() const;
 
   /// α of every layer's running average.
   void set_alpha(double alpha);

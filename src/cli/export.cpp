@@ -1,0 +1,196 @@
+// orthobatch export: a trained net as a file for other programs.
+
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "cli/options.h"
+#include "cli/verbs.h"
+#include "data/catalogue.h"
+#include "export/answers.h"
+#include "export/demo_page.h"
+#include "export/onnx_model.h"
+#include "export/script_model.h"
+#include "io/file.h"
+#include "train/checkpoint.h"
+#include "train/run_folder.h"
+
+namespace orthobatch::cli {
+namespace {
+
+struct ExportArguments {
+  std::string run, page, data_dir;
+  std::string input = "bytes";
+  std::vector<std::string> outputs;
+  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+};
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+void check_names(const ExportArguments& a) {
+  if (a.outputs.empty() && a.page.empty())
+    throw std::invalid_argument("export: expected -o FILE.onnx, -o FILE.pt or --page FILE.html");
+  for (const std::string& path : a.outputs)
+    if (!ends_with(path, ".onnx") && !ends_with(path, ".pt"))
+      throw std::invalid_argument(
+          fmt::format("-o: expected a name that ends in .onnx or .pt, found '{}'", path));
+}
+
+/// What the models are compared on: the run's test images, or noise where they are not there.
+struct Trial {
+  ImageSet images;
+  bool noise = false;
+};
+
+Trial trial_images(const Checkpoint& checkpoint, const std::string& data_dir) {
+  const TrainConfig& config = checkpoint.config;
+  constexpr int64_t noise_count = 1000;
+  std::string problem;
+  try {
+    Trial out{load_data(config.data, data_directory(data_dir), config.subset).test, false};
+    const ImageShape found = out.images.shape(), &expected = checkpoint.image;
+    if (found.height == expected.height && found.width == expected.width &&
+        found.channels == expected.channels)
+      return out;
+    problem = "its images have another shape than the run's";
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  complain(fmt::format("warning: no test images of {} ({}): compared on {} images of noise",
+                       config.data, problem, noise_count));
+  return {noise_images(checkpoint.image, noise_count), true};
+}
+
+/// "10,000 test images: 0.33 % wrong, as the run's own; logits within 2.1e-06 (largest 24.3)"
+std::string agreement_text(const Agreement& agreement, bool noise) {
+  const std::string logits =
+      fmt::format("logits within {:.1e} (largest {:.3g})", agreement.largest, agreement.scale);
+  if (noise) return fmt::format("{} images of noise: {}", agreement.images, logits);
+  return fmt::format("{} test images: {:.2f} % wrong, the run's own net {:.2f} %; {}",
+                     agreement.images, agreement.model_error_percent(),
+                     agreement.own_error_percent(), logits);
+}
+
+class Exporter {
+ public:
+  Exporter(const ExportArguments& a)
+      : checkpoint_(
+            read_checkpoint(std::filesystem::is_directory(a.run) ? best_checkpoint(a.run) : a.run)),
+        trial_(trial_images(checkpoint_, a.data_dir)),
+        net_(plain_net(checkpoint_, parse_input_form(a.input))) {
+    note_error();
+  }
+
+  void onnx(const std::string& path) {
+    const std::string bytes = onnx_model(net_);
+    const OnnxModel model(bytes);
+    write(path, bytes, net_, [&](const torch::Tensor& x) { return model(x); });
+  }
+  void script(const std::string& path) {
+    const std::string bytes = script_model(net_);
+    const ScriptModel model(bytes);
+    write(path, bytes, net_, [&](const torch::Tensor& x) { return model(x); });
+  }
+  /// The page has weights alone in it, which its script runs: those are compared.
+  void page(const std::string& path) {
+    PlainNet net = plain_net(checkpoint_, InputForm::floats);
+    const std::string text = demo_page(net, classes(), checkpoint_.scale,
+                                       trial_.noise ? ImageSet{} : trial_.images, facts_line());
+    write(path, text, net, [&](const torch::Tensor& x) { return net.net->forward(x); });
+    constexpr size_t comfortable = 3'000'000;
+    if (text.size() > comfortable)
+      complain(
+          fmt::format("warning: {}: {:.1f} MB, as the net has {} weights; pages above 3 MB "
+                      "are slow to open",
+                      path, static_cast<double>(text.size()) / 1e6, weights()));
+  }
+
+ private:
+  /// Into the facts, so that a file says what to expect of it.
+  void note_error() {
+    const auto& best = checkpoint_.state.best;
+    if (best.epoch > 0)
+      net_.facts.push_back({"test_error_percent", fmt::format("{:.4g}", best.test_error_percent)});
+    net_.facts.push_back({"classes", fmt::format("{}", fmt::join(classes(), ", "))});
+  }
+  std::vector<std::string> classes() const {
+    std::vector<std::string> out;
+    for (int64_t k = 0; k < net_.classes; ++k) out.push_back(std::to_string(k));
+    return out;
+  }
+  std::string facts_line() const {
+    std::string out = fmt::format("{} on {}, {} epoch{}", layers_text(checkpoint_.config),
+                                  checkpoint_.config.data, checkpoint_.state.epoch,
+                                  checkpoint_.state.epoch == 1 ? "" : "s");
+    if (checkpoint_.state.best.epoch > 0)
+      out += fmt::format("; test error {:.2f} %", checkpoint_.state.best.test_error_percent);
+    return out;
+  }
+  int64_t weights() const {
+    int64_t out = 0;
+    for (const auto& p : net_.net->parameters()) out += p.numel();
+    return out;
+  }
+
+  /// The file gets its name only where it answers as the run does.
+  void write(const std::string& path, const std::string& bytes, const PlainNet& net,
+             const Model& model) {
+    const Agreement agreement = compare(checkpoint_, net, model, trial_.images);
+    const std::string text = agreement_text(agreement, trial_.noise);
+    if (!agreement.holds())
+      throw std::runtime_error(
+          fmt::format("{}: not written: expected the answers of the run's own net, found {}, {} "
+                      "answers differ",
+                      path, text, agreement.differ));
+    write_output(path, bytes);
+    fmt::print("{}: {:.2f} MB, {}\n", path, static_cast<double>(bytes.size()) / 1e6, text);
+  }
+
+  Checkpoint checkpoint_;
+  Trial trial_;
+  PlainNet net_;
+};
+
+int export_run(const ExportArguments& a) {
+  check_names(a);
+  torch::set_num_threads(a.threads);
+  Exporter exporter(a);
+  for (const std::string& path : a.outputs)
+    if (ends_with(path, ".onnx"))
+      exporter.onnx(path);
+    else
+      exporter.script(path);
+  if (!a.page.empty()) exporter.page(a.page);
+  return 0;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand(
+      "export", "A trained net for other programs: ONNX, TorchScript, or a page to try it in");
+  auto a = std::make_shared<ExportArguments>();
+  verb->add_option("RUN", a->run, "Folder of a run (its best epoch), or a checkpoint in one")
+      ->required();
+  verb->add_option("-o,--output", a->outputs,
+                   "FILE.onnx or FILE.pt (TorchScript); may be given twice")
+      ->allow_extra_args(false);
+  verb->add_option("--page", a->page,
+                   "FILE.html: one page that runs the net, to draw in and open pictures");
+  verb->add_option("--input", a->input,
+                   "What the model takes: bytes (0 to 255), floats (0 to 255), unit (floats 0 to "
+                   "1), scaled (floats as the net itself gets them)")
+      ->capture_default_str();
+  verb->add_option("--data-dir", a->data_dir,
+                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder), for the "
+                   "test images that the file is compared on");
+  verb->add_option("--threads", a->threads, "Default: all")->check(whole_number(1, 1024));
+  verb->callback([&run, a] { run = [a] { return export_run(*a); }; });
+}
+
+}  // namespace orthobatch::cli

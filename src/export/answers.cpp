@@ -1,0 +1,78 @@
+#include "export/answers.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "data/augment.h"
+#include "data/random.h"
+
+namespace orthobatch {
+namespace {
+
+constexpr int64_t images_at_once = 500;
+// A folded weight is rounded once, at 6e-8 of its size, and a logit sums thousands of them.
+constexpr double largest_difference = 1e-4;
+
+/// (images, channels, rows, columns) of a set's bytes, from one on.
+torch::Tensor bytes_of(const ImageSet& images, int64_t start, int64_t n) {
+  return torch::from_blob(const_cast<uint8_t*>(images.image(start)),
+                          {n, images.height, images.width, images.channels}, torch::kByte)
+      .permute({0, 3, 1, 2})
+      .contiguous();
+}
+
+/// As the net itself gets them in training and evaluation.
+torch::Tensor own_input(const ImageSet& images, const InputScale& scale, int64_t start, int64_t n) {
+  const Resampler convert(images.height, images.width, images.channels, scale);
+  torch::Tensor x = torch::empty({n, images.height, images.width, images.channels});
+  for (int64_t i = 0; i < n; ++i)
+    convert(images.image(start + i), x.data_ptr<float>() + i * images.image_size());
+  return x.permute({0, 3, 1, 2});
+}
+
+}  // namespace
+
+bool Agreement::holds() const {
+  // Answers may differ where two logits are as near as rounding.
+  return largest <= largest_difference * std::max(1.0, scale) && differ * 1000 <= images;
+}
+
+Agreement compare(const Checkpoint& checkpoint, const PlainNet& net, const Model& model,
+                  const ImageSet& images) {
+  const torch::NoGradGuard no_grad;
+  DigitNet own = checkpoint.net;
+  own->eval();
+  Agreement out;
+  out.images = images.count();
+  for (int64_t start = 0; start < images.count(); start += images_at_once) {
+    const int64_t n = std::min(images_at_once, images.count() - start);
+    const torch::Tensor expected = own(own_input(images, checkpoint.scale, start, n));
+    const torch::Tensor found = model(as_input(net, checkpoint.scale, bytes_of(images, start, n)));
+    const torch::Tensor labels = torch::tensor(
+        std::vector<int64_t>(images.labels.begin() + start, images.labels.begin() + start + n));
+    const torch::Tensor answers = expected.argmax(1), theirs = found.argmax(1);
+    const auto count = [](const torch::Tensor& t) { return t.count_nonzero().item<int64_t>(); };
+    out.own_wrong += count(answers != labels);
+    out.model_wrong += count(theirs != labels);
+    out.differ += count(answers != theirs);
+    out.largest = std::max(out.largest, (found - expected).abs().max().item<double>());
+    out.scale = std::max(out.scale, expected.abs().max().item<double>());
+  }
+  return out;
+}
+
+ImageSet noise_images(const ImageShape& shape, int64_t count) {
+  ImageSet out;
+  out.name = "noise";
+  out.height = static_cast<int>(shape.height);
+  out.width = static_cast<int>(shape.width);
+  out.channels = static_cast<int>(shape.channels);
+  out.labels.assign(static_cast<size_t>(count), 0);
+  out.pixels.resize(static_cast<size_t>(count * out.image_size()));
+  Random random(1);
+  for (uint8_t& byte : out.pixels) byte = static_cast<uint8_t>(random.below(256));
+  return out;
+}
+
+}  // namespace orthobatch

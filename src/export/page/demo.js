@@ -1,0 +1,139 @@
+// The page: a board to draw on, pictures to open, test images to try; the answer beside it.
+
+const byId = (id) => document.getElementById(id);
+const model = JSON.parse(byId("model").textContent);
+const net = netOf(model);
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+byId("facts").textContent = model.facts;
+
+const bars = model.classes.map((name) => {
+  const row = document.createElement("li");
+  row.append(name, document.createElement("i"), document.createElement("b"));
+  byId("bars").append(row);
+  return row;
+});
+// Of many classes the likeliest are enough.
+const shown = Math.min(10, bars.length);
+
+function show(probabilities, label) {
+  const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]);
+  const visible = new Set(bars.length > shown ? order.slice(0, shown) : order);
+  bars.forEach((row, k) => {
+    row.hidden = !visible.has(k);
+    row.querySelector("i").style.width = percent(probabilities[k]);
+    row.querySelector("b").textContent = percent(probabilities[k]);
+  });
+  const answer = byId("answer");
+  answer.textContent = model.classes[order[0]];
+  if (label === undefined) delete answer.dataset.right;
+  else answer.dataset.right = order[0] === label ? "yes" : "no";
+}
+
+/** The net's answer to an image, shown with what it saw. */
+function ask(bytes, label) {
+  const start = performance.now();
+  const logits = net(bytes);
+  byId("time").textContent = `Answered in ${(performance.now() - start).toFixed(0)} ms, in this browser alone.`;
+  paint(byId("seen"), bytes, model.image);
+  show(softmax(logits), label);
+}
+
+// ---------------------------------------------------------------------------------------- the board
+
+const board = byId("drawing"),
+  pen = board.getContext("2d");
+let strokes = [],
+  asked = 0;
+
+const place = (event) => {
+  const frame = board.getBoundingClientRect();
+  return [
+    ((event.clientX - frame.left) / frame.width) * board.width,
+    ((event.clientY - frame.top) / frame.height) * board.height,
+  ];
+};
+
+function redraw() {
+  pen.clearRect(0, 0, board.width, board.height);
+  pen.strokeStyle = "#fff";
+  pen.lineWidth = board.width / 13;
+  trace(pen, strokes);
+  cancelAnimationFrame(asked);
+  asked = requestAnimationFrame(() => strokes.length > 0 && ask(digitOf(strokes, model.image)));
+}
+
+function clear() {
+  strokes = [];
+  redraw();
+  byId("answer").textContent = "–";
+  delete byId("answer").dataset.right;
+}
+
+board.addEventListener("pointerdown", (event) => {
+  board.setPointerCapture(event.pointerId);
+  strokes.push([place(event)]);
+  redraw();
+});
+board.addEventListener("pointermove", (event) => {
+  if (!board.hasPointerCapture(event.pointerId)) return;
+  for (const each of event.getCoalescedEvents?.() ?? [event]) strokes.at(-1).push(place(each));
+  redraw();
+});
+board.addEventListener("keydown", (event) => {
+  if (["Delete", "Backspace", "Escape"].includes(event.key)) clear();
+});
+byId("clear").addEventListener("click", clear);
+
+// ------------------------------------------------------------------------------- pictures and samples
+
+async function open(file) {
+  try {
+    const picture = await createImageBitmap(file);
+    clear();
+    pen.drawImage(picture, ...fitted(picture));
+    ask(imageOf(picture, model.image, model.dark));
+  } catch {
+    byId("time").textContent = `${file.name || "What was dropped"}: expected a picture, found something else.`;
+  }
+}
+
+function fitted({ width, height }) {
+  const scale = Math.min(board.width / width, board.height / height);
+  return [(board.width - width * scale) / 2, (board.height - height * scale) / 2, width * scale, height * scale];
+}
+
+byId("file").addEventListener("change", (event) => event.target.files[0] && open(event.target.files[0]));
+document.addEventListener("dragover", (event) => event.preventDefault());
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  if (event.dataTransfer.files[0]) open(event.dataTransfer.files[0]);
+});
+document.addEventListener("paste", (event) => event.clipboardData.files[0] && open(event.clipboardData.files[0]));
+
+if (model.samples.labels.length > 0) {
+  byId("samples").hidden = false;
+  const all = bytesOf(model.samples.pixels),
+    size = all.length / model.samples.labels.length;
+  model.samples.labels.forEach((label, k) => {
+    const bytes = all.subarray(k * size, (k + 1) * size),
+      button = document.createElement("button"),
+      canvas = document.createElement("canvas");
+    paint(canvas, bytes, model.image);
+    button.type = "button";
+    button.title = model.classes[label];
+    button.setAttribute("aria-label", `A test image of ${model.classes[label]}`);
+    button.append(canvas);
+    button.addEventListener("click", () => {
+      clear();
+      pen.imageSmoothingEnabled = false;
+      pen.drawImage(canvas, ...fitted(canvas));
+      ask(bytes, label);
+    });
+    byId("strip").append(button);
+  });
+}
+
+// For whoever looks at the net from the console, and for tests: logits of rows × columns × channels of bytes.
+window.orthobatch = { model, logits: net };
+document.documentElement.dataset.ready = "";
