@@ -80,6 +80,7 @@ class Judge {
     other_methods();
     threads();
     step();
+    inference();
     memory();
     return std::move(bars_);
   }
@@ -202,6 +203,21 @@ class Judge {
     bar("stack with ZCA, group_size=64, over torch's stack", 1.10,
         against(folded_net, torch_net, stacks));
     peak();
+  }
+
+  void inference() {
+    Places places;
+    for (const char* net : {"mnist", "svhn"})
+      for (const int64_t batch : {1, 256}) {
+        const InferenceResult* found = nullptr;
+        for (const InferenceResult& result : results_.inference)
+          if (result.data == net && result.batch == batch) found = &result;
+        places.add(found ? found->find(plain_net_name) : nullptr,
+                   found ? found->find(bare_net) : nullptr,
+                   std::string(net) + ", batch " + std::to_string(batch));
+      }
+    bars_.push_back(
+        worst("inference of fold(net) over the net without layers", true, 1.02, places));
   }
 
   void peak() {

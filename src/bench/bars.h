@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/inference.h"
 #include "bench/layers.h"
 #include "bench/memory.h"
 #include "bench/scaling.h"
@@ -17,6 +18,7 @@ struct Results {
   std::vector<LayerResult> layers;
   std::vector<MemoryResult> memory;
   std::vector<StepResult> step;
+  std::vector<InferenceResult> inference;
   std::vector<ScalingSeries> scaling;
 
   const LayerResult* find(const Shape& shape, Layout layout) const;

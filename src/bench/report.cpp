@@ -111,6 +111,19 @@ Json step_json(const std::vector<StepResult>& results) {
   return out;
 }
 
+Json inference_json(const std::vector<InferenceResult>& results) {
+  Json out = Json::array();
+  for (const InferenceResult& result : results) {
+    Json rows = Json::array();
+    for (const InferenceResult::Row& row : result.rows)
+      rows.push_back({{"net", row.name},
+                      {"pass", times_json(row.times)},
+                      {"ratio_to_no_layers", ratio_json(row.times, result.rows.front().times)}});
+    out.push_back({{"data", result.data}, {"batch", result.batch}, {"nets", rows}});
+  }
+  return out;
+}
+
 Json scaling_json(const std::vector<ScalingSeries>& all) {
   Json out = Json::array();
   for (const ScalingSeries& series : all) {
@@ -165,6 +178,7 @@ nlohmann::ordered_json to_json(const Results& results, const Session& session, d
           {"layers", layers_json(results.layers)},
           {"memory", memory_json(results.memory)},
           {"step", step_json(results.step)},
+          {"inference", inference_json(results.inference)},
           {"scaling", scaling_json(results.scaling)},
           {"bars", bars_json(bars)}};
 }

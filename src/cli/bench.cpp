@@ -33,7 +33,8 @@ constexpr double busy_load = 0.5;
 constexpr int64_t step_rounds_per_repeat = 3;
 
 struct BenchArguments {
-  std::string shapes, layout = "both", sections = "layers,memory,step,stack,scaling", json;
+  std::string shapes, layout = "both", sections = "layers,memory,step,inference,stack,scaling",
+                      json;
   std::vector<std::string> layers;
   int threads = 0;
   int64_t repeats = 0;
@@ -81,7 +82,8 @@ std::vector<Layout> layouts_of(const BenchArguments& a) {
 }
 
 std::set<std::string> sections_of(const std::string& text) {
-  const std::vector<std::string> known = {"layers", "memory", "step", "stack", "scaling"};
+  const std::vector<std::string> known = {"layers",    "memory", "step",
+                                          "inference", "stack",  "scaling"};
   std::set<std::string> out;
   std::istringstream words(text + ",");
   for (std::string word; std::getline(words, word, ',');) {
@@ -135,6 +137,15 @@ bench::Results measure(const BenchArguments& a, bench::Session session,
       results.step.push_back(measure_step(data, a.quick ? 32 : 256, session));
       print(status, step_table(results.step.back()));
     }
+    session.repeats /= step_rounds_per_repeat;
+  }
+  if (sections.count("inference")) {
+    session.repeats *= step_rounds_per_repeat;
+    for (const char* data : {"mnist", "svhn"})
+      for (const int64_t batch : {1, 256}) {
+        results.inference.push_back(measure_inference(data, batch, session));
+        print(status, inference_table(results.inference.back()));
+      }
     session.repeats /= step_rounds_per_repeat;
   }
   if (sections.count("stack")) {

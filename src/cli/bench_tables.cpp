@@ -110,6 +110,15 @@ std::string step_table(const bench::StepResult& result) {
                      result.batch, format_table(rows));
 }
 
+std::string inference_table(const bench::InferenceResult& result) {
+  Rows rows = {{"net", right("ms"), right("best"), right("x bare")}};
+  for (const bench::InferenceResult::Row& row : result.rows)
+    rows.push_back({row.name, number(row.times.median()), number(row.times.best()),
+                    ratio(row.times, result.rows.front().times)});
+  return fmt::format("Inference of the {} net, batch {}, channels_last\n{}", result.data,
+                     result.batch, format_table(rows));
+}
+
 std::string scaling_table(const bench::ScalingSeries& series) {
   const bool over_channels = series.over == bench::ScalingSeries::Over::channels;
   Rows rows = {{right("N"), right("M"), right("both"), right("best")}};

@@ -13,6 +13,7 @@ std::string layer_table(const bench::LayerResult& result);
 std::string mean_table(const std::vector<bench::LayerResult>& results);
 std::string memory_table(const std::vector<bench::MemoryResult>& results);
 std::string step_table(const bench::StepResult& result);
+std::string inference_table(const bench::InferenceResult& result);
 std::string scaling_table(const bench::ScalingSeries& series);
 std::string bar_table(const std::vector<bench::Bar>& bars);
 

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "data/augment.h"
 #include "data/random.h"
@@ -56,7 +57,8 @@ Agreement compare(const Checkpoint& checkpoint, const PlainNet& net, const Model
     out.own_wrong += count(answers != labels);
     out.model_wrong += count(theirs != labels);
     out.differ += count(answers != theirs);
-    out.largest = std::max(out.largest, (found - expected).abs().max().item<double>());
+    const double distance = (found - expected).abs().max().item<double>();
+    out.largest = std::max(out.largest, std::isnan(distance) ? INFINITY : distance);
     out.scale = std::max(out.scale, expected.abs().max().item<double>());
   }
   return out;

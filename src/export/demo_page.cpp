@@ -83,6 +83,8 @@ bool is_dark(const InputScale& scale) {
 
 std::string demo_page(const PlainNet& net, const std::vector<std::string>& classes,
                       const InputScale& scale, const ImageSet& tested, const std::string& facts) {
+  // Strokes are light on dark: images of another kind are opened.
+  const bool digits = net.image.channels == 1 && is_dark(scale);
   Numbers numbers;
   ordered_json steps = ordered_json::array();
   for (const Step& step : net.steps)
@@ -95,10 +97,10 @@ std::string demo_page(const PlainNet& net, const std::vector<std::string>& class
                         {"classes", classes},
                         {"facts", facts},
                         {"dark", is_dark(scale)},
+                        {"draws", digits},
                         {"steps", steps},
                         {"samples", samples_of(tested, net.classes)},
                         {"numbers", numbers.text()}};
-  const bool digits = net.image.channels == 1 && is_dark(scale);
   const std::string title = digits ? "Draw, and the net answers" : "Show the net a picture";
   std::string script;
   for (const char* name : {"net.js", "drawing.js", "demo.js"})

@@ -90,7 +90,7 @@ torch::nn::Sequential DigitNetImpl::as_sequential() const {
   for (size_t k = 0; k < blocks.size(); ++k) {
     const std::string number = std::to_string(k + 1);
     out->push_back("conv" + number, blocks[k]->conv);
-    out->push_back("relu" + number, torch::nn::ReLU());
+    out->push_back("relu" + number, torch::nn::ReLU(/*inplace=*/true));
     out->push_back("norm" + number, blocks[k]->norm);
   }
   if (head_ == Head::average) out->push_back("average", torch::nn::AdaptiveAvgPool2d(1));

@@ -21,7 +21,7 @@ function show(probabilities, label) {
   const visible = new Set(bars.length > shown ? order.slice(0, shown) : order);
   bars.forEach((row, k) => {
     row.hidden = !visible.has(k);
-    row.querySelector("i").style.width = percent(probabilities[k]);
+    row.querySelector("i").style.width = `${100 * probabilities[k]}%`;
     row.querySelector("b").textContent = percent(probabilities[k]);
   });
   const answer = byId("answer");
@@ -66,11 +66,16 @@ function redraw() {
 function clear() {
   strokes = [];
   redraw();
+  pen.fillStyle = "#8a94a6";
+  pen.font = "28px system-ui, sans-serif";
+  pen.textAlign = "center";
+  pen.fillText(model.draws ? "Draw here" : "Drop, paste or open a picture", board.width / 2, board.height / 2);
   byId("answer").textContent = "–";
   delete byId("answer").dataset.right;
 }
 
 board.addEventListener("pointerdown", (event) => {
+  if (!model.draws) return;
   board.setPointerCapture(event.pointerId);
   strokes.push([place(event)]);
   redraw();
@@ -90,8 +95,7 @@ byId("clear").addEventListener("click", clear);
 async function open(file) {
   try {
     const picture = await createImageBitmap(file);
-    clear();
-    pen.drawImage(picture, ...fitted(picture));
+    showOnBoard(picture);
     ask(imageOf(picture, model.image, model.dark));
   } catch {
     byId("time").textContent = `${file.name || "What was dropped"}: expected a picture, found something else.`;
@@ -101,6 +105,13 @@ async function open(file) {
 function fitted({ width, height }) {
   const scale = Math.min(board.width / width, board.height / height);
   return [(board.width - width * scale) / 2, (board.height - height * scale) / 2, width * scale, height * scale];
+}
+
+function showOnBoard(picture) {
+  clear();
+  pen.clearRect(0, 0, board.width, board.height);
+  pen.imageSmoothingEnabled = picture.width > board.width;
+  pen.drawImage(picture, ...fitted(picture));
 }
 
 byId("file").addEventListener("change", (event) => event.target.files[0] && open(event.target.files[0]));
@@ -125,9 +136,7 @@ if (model.samples.labels.length > 0) {
     button.setAttribute("aria-label", `A test image of ${model.classes[label]}`);
     button.append(canvas);
     button.addEventListener("click", () => {
-      clear();
-      pen.imageSmoothingEnabled = false;
-      pen.drawImage(canvas, ...fitted(canvas));
+      showOnBoard(canvas);
       ask(bytes, label);
     });
     byId("strip").append(button);
@@ -136,4 +145,5 @@ if (model.samples.labels.length > 0) {
 
 // For whoever looks at the net from the console, and for tests: logits of rows × columns × channels of bytes.
 window.orthobatch = { model, logits: net };
+clear();
 document.documentElement.dataset.ready = "";
