@@ -216,6 +216,71 @@ TEST_F(Resume, ALastCheckpointThatCannotBeReadIsNotPassedOver) {
   ::close(server);
 }
 
+// ------------------------------------------------------------------------ rules that stop a run
+
+/// Goes on with the run and returns why it stopped early.
+std::string go_on(const std::string& path, const std::vector<Setting>& changes = {}) {
+  Resumption resumption;
+  {
+    const RunFolder folder(path);
+    resumption = open_run(folder, changes);
+  }
+  Session session(path, resumption.config);
+  session.trainer.resume(std::move(*resumption.checkpoint), resumption.changed);
+  EXPECT_EQ(session.trainer.run(), Trainer::Outcome::finished);
+  return session.trainer.stopped_early();
+}
+
+TEST_F(Resume, ATargetThatIsMetEndsTheRunAndChangesNoNumber) {
+  TrainConfig config = config_of_runs();
+  config.stop.target_error = 100;
+  const std::string path = folder_.path("early");
+  test::whole_run(path, config);
+  ASSERT_EQ(metrics_of(path).size(), 1u);
+  EXPECT_EQ(metrics_of(path)[0], metrics_of(run())[0]);
+  EXPECT_NE(go_on(path), "") << "it is over";
+  EXPECT_EQ(metrics_of(path).size(), 1u);
+  EXPECT_EQ(go_on(path, {{"stop.target_error", 0}}), "");
+  test::expect_same_run(path, run());
+  EXPECT_FALSE(json::parse(read_text(path + "/config.json")).contains("changed"));
+}
+
+TEST_F(Resume, MoreEpochsLeadPastATargetThatWasMetHoweverOftenItIsKilled) {
+  TrainConfig config = config_of_runs();
+  config.stop.target_error = 100;
+  const std::string path = folder_.path("early");
+  test::whole_run(path, config);
+  {
+    const RunFolder folder(path);
+    Resumption resumption = open_run(folder, {{"epochs", 3}});
+    EXPECT_EQ(resumption.config.stop.from, 1);
+    write_file(folder.config(), to_json(resumption.config).dump());  // and killed
+  }
+  edit_config("/epochs", 3);
+  go_on(run());
+  json written = json::parse(read_text(path + "/config.json"));
+  written["found"] = json::parse(read_text(in_run("config.json"))).at("found");
+  write_file(path + "/config.json", written.dump());
+  EXPECT_EQ(go_on(path), "");
+  test::expect_same_run(path, run());
+}
+
+TEST_F(Resume, PatienceEndsARunThatGetsNoBetter) {
+  TrainConfig config = config_of_runs();
+  config.epochs = 50;
+  config.schedule.learning_rate = 1e-12;  // so that it stays as it is
+  config.refresh_images = 0;
+  config.stop.patience = 2;
+  const std::string path = folder_.path("patient");
+  test::whole_run(path, config);
+  const size_t made = metrics_of(path).size();
+  EXPECT_LT(made, 50u);
+  EXPECT_NE(go_on(path).find("the patience is 2"), std::string::npos);
+  EXPECT_EQ(metrics_of(path).size(), made);
+  EXPECT_NE(go_on(path, {{"epochs", 51}}), "");
+  EXPECT_GE(metrics_of(path).size(), made + 2) << "counted anew";
+}
+
 // ------------------------------------------------------------------------------- --set
 
 TEST_F(Resume, ASettingIsChangedAndRecorded) {

@@ -159,11 +159,12 @@ expect 2 "did you mean 'ZCA'" train --data synthetic --layer ZCB
 expect 1 "did you mean 'mnist'" train --data mnits
 expect 1 'expected 1, or 3' train --data synthetic --layer BN --layer BN
 expect 2 'layer: expected only in a new run' train --resume whole --layer BN
-expect 1 'epochs: expected 1 to' train --data synthetic --epochs 0
+expect 2 'epochs: expected a whole number, 1 to' train --data synthetic --epochs 0
 echo '{"epoks": 3}' > bad.json
 expect 1 "bad.json: no setting 'epoks'.*did you mean 'epochs'" train --config bad.json
-expect 1 'batch' train --data synthetic --subset 100 --batch 1
-expect 1 'learning_rate: expected a number above 0, at most 1e30, found 1e300' train --data synthetic --learning-rate 1e300
+expect 2 'batch: expected a whole number, 2 to' train --data synthetic --subset 100 --batch 1
+expect 2 'learning-rate: expected a number, above 0, up to 1e30, found 1e300' train --data synthetic --learning-rate 1e300
+expect 1 'learning_rate: expected a number above 0, at most 1e30, found 1e300' train --data synthetic --set schedule.learning_rate=1e300
 expect 2 'seed: expected a whole number, .* found -1' train --data synthetic --seed -1
 echo '{"data": "synthetic", "subset": 300, "blocks": [{"channels": 4, "fov": 31}]}' > bad.json
 expect 1 'blocks\[0\]: fov: expected at most 28' train --config bad.json --out refused

@@ -227,28 +227,33 @@ void add_bench(CLI::App& app, Run& run) {
   auto a = std::make_shared<BenchArguments>();
   verb->add_option("--shapes", a->shapes,
                    "Inputs as 256x64x14x14,32x256x8x8; with * a pattern that picks from the "
-                   "standard eight: '256x*x14x14' (default: those eight)");
+                   "standard eight: '256x*x14x14'")
+      ->default_str("those eight");
   verb->add_option("--layers", a->layers,
-                   "Layer specs, or 'composed' for a ZCA of torch's operations (default: every "
-                   "method); torch's BatchNorm2d is always measured");
+                   "Layer specs, or 'composed' for a ZCA of torch's operations; torch's "
+                   "BatchNorm2d is always measured")
+      ->type_name("SPEC")
+      ->default_str("every method");
   verb->add_option("--layout", a->layout, "Of the layers' inputs: cl is channels_last")
       ->capture_default_str()
       ->check(CLI::IsMember({"cl", "nchw", "both"}));
   verb->add_option("--sections", a->sections, "What to measure")->capture_default_str();
-  verb->add_option("--threads", a->threads, "All threads are so many (default: all cores)")
-      ->check(whole_number(1, 1024));
-  verb->add_option("--repeats", a->repeats,
-                   fmt::format("Counted rounds (default {}, with --quick {})", default_repeats,
-                               quick_repeats))
-      ->check(whole_number(1, 100000));
+  verb->add_option("--threads", a->threads, "All threads are so many")
+      ->check(whole_number(1, 1024))
+      ->default_str("all cores");
+  verb->add_option("--repeats", a->repeats, "Counted rounds")
+      ->check(whole_number(1, 100000))
+      ->default_str(fmt::format("{}, with --quick {}", default_repeats, quick_repeats));
   verb->add_flag("--quick", a->quick,
                  "Small shapes and few repeats: whether it runs, not how fast");
   add_process_options(
       *verb, a->ranks,
       "With 2 or more: what they exchange when they train together, and what a step would take on "
-      "more of them, in place of --sections (default 1). On several machines each is started with "
+      "more of them, in place of --sections. On several machines each is started with "
       "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set");
-  verb->add_option("--json", a->json, "Writes every number to this file");
+  verb->add_option("--json", a->json, "Writes every number to this file")
+      ->type_name("FILE")
+      ->default_str("none");
   verb->callback([&run, a] {
     const auto check = [](const char* option, const auto& parse) {
       try {

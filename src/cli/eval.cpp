@@ -14,6 +14,7 @@
 #include "data/catalogue.h"
 #include "data/pictures.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "io/png.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
@@ -24,6 +25,7 @@ namespace {
 
 struct EvalArguments {
   std::string checkpoint, data, data_dir, picture;
+  bool json = false;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 };
 
@@ -52,19 +54,34 @@ std::string confusion_table(const Evaluation& result) {
 }
 
 /// Beside the checkpoint where the user names no place: a run that cannot be written to is no less
-/// worth evaluating.
-void save_picture(const EvalArguments& a, const std::string& folder, const Bytes& png) {
+/// worth evaluating. Says what became of it.
+std::string save_picture(const EvalArguments& a, const std::string& folder, const Bytes& png) {
   const std::string path = !a.picture.empty() ? a.picture : join_path(folder, "confusion.png");
   try {
     if (a.picture.empty())
       write_file(path, png.data(), png.size());
     else
       write_output(path, png.data(), png.size());
-    fmt::print("The same as a picture: {}\n", path);
+    return fmt::format("The same as a picture: {}\n", path);
   } catch (const FileError& error) {
     if (!a.picture.empty()) throw;
-    fmt::print("No picture of it: {}; --picture FILE names another place\n", error.what());
+    return fmt::format("No picture of it: {}; --picture FILE names another place\n", error.what());
   }
+}
+
+/// docs/runs.md has its members.
+std::string json_of(const Evaluation& result, const Checkpoint& checkpoint,
+                    const std::string& data) {
+  nlohmann::ordered_json out = {{"checkpoint", checkpoint.path},
+                                {"layer", layers_text(checkpoint.config)},
+                                {"data", data},
+                                {"epoch", checkpoint.state.epoch},
+                                {"images", result.images},
+                                {"wrong", result.wrong},
+                                {"test_error_percent", result.error_percent()},
+                                {"test_loss", result.loss},  // null where it is not finite
+                                {"confusion", result.confusion}};
+  return json_text(out);
 }
 
 int evaluate_checkpoint(const EvalArguments& a) {
@@ -88,12 +105,17 @@ int evaluate_checkpoint(const EvalArguments& a) {
   // nothing to save.
   const std::atomic<bool> never{false};
   const auto result = evaluate(checkpoint.net, test, checkpoint.scale, never);
+  const std::string picture =
+      save_picture(a, parent_path(path), encode_png(confusion_picture(result->confusion)));
+  if (a.json) {
+    fmt::print("{}\n", json_of(*result, checkpoint, name));
+    return 0;
+  }
   fmt::print("{}: {} on {}, {} epoch{}\n", path, layers_text(config), name, checkpoint.state.epoch,
              checkpoint.state.epoch == 1 ? "" : "s");
   fmt::print("test error {:.2f} % ({} of {}), loss {:.5f}\n\n", result->error_percent(),
              result->wrong, result->images, result->loss);
-  fmt::print("Answers, for each label:\n{}\n", confusion_table(*result));
-  save_picture(a, parent_path(path), encode_png(confusion_picture(result->confusion)));
+  fmt::print("Answers, for each label:\n{}\n{}", confusion_table(*result), picture);
   return 0;
 }
 
@@ -104,14 +126,16 @@ void add_eval(CLI::App& app, Run& run) {
   auto a = std::make_shared<EvalArguments>();
   verb->add_option("RUN", a->checkpoint, "Folder of a run (its best epoch), or a checkpoint in one")
       ->required();
-  verb->add_option("--data", a->data,
-                   "Another data set of the same shape (default: that of the run)");
-  verb->add_option("--data-dir", a->data_dir,
-                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
-  verb->add_option(
-      "--picture", a->picture,
-      "Where to write the confusion matrix (default: confusion.png beside the checkpoint)");
-  verb->add_option("--threads", a->threads, "Default: all")->check(whole_number(1, 1024));
+  verb->add_option("--data", a->data, "Another data set of the same shape")
+      ->default_str("that of the run");
+  add_data_directory(*verb, a->data_dir);
+  verb->add_option("--picture", a->picture, "Where to write the confusion matrix as a picture")
+      ->type_name("FILE")
+      ->default_str("confusion.png beside the checkpoint");
+  verb->add_option("--threads", a->threads, "Of the net")
+      ->check(whole_number(1, 1024))
+      ->default_str("all cores");
+  verb->add_flag("--json", a->json, "JSON in place of the table");
   verb->callback([&run, a] { run = [a] { return evaluate_checkpoint(*a); }; });
 }
 

@@ -179,17 +179,22 @@ void add_export(CLI::App& app, Run& run) {
       ->required();
   verb->add_option("-o,--output", a->outputs,
                    "FILE.onnx or FILE.pt (TorchScript); may be given twice")
+      ->type_name("FILE")
+      ->default_str("none")
       ->allow_extra_args(false);
   verb->add_option("--page", a->page,
-                   "FILE.html: one page that runs the net, to draw in and open pictures");
+                   "FILE.html: one page that runs the net, to draw in and open pictures")
+      ->type_name("FILE")
+      ->default_str("none");
   verb->add_option("--input", a->input,
                    "What the model takes: bytes (0 to 255), floats (0 to 255), unit (floats 0 to "
                    "1), scaled (floats as the net itself gets them)")
       ->capture_default_str();
-  verb->add_option("--data-dir", a->data_dir,
-                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder), for the "
-                   "test images that the file is compared on");
-  verb->add_option("--threads", a->threads, "Default: all")->check(whole_number(1, 1024));
+  add_data_directory(*verb, a->data_dir)
+      ->description("Folder of the data, for the test images that the file is compared on");
+  verb->add_option("--threads", a->threads, "Of the net")
+      ->check(whole_number(1, 1024))
+      ->default_str("all cores");
   verb->callback([&run, a] { run = [a] { return export_run(*a); }; });
 }
 

@@ -72,7 +72,7 @@ void add_layers(CLI::App& app, Run& run) {
   auto* verb =
       app.add_subcommand("layers", "The methods: formula, arguments, what the paper found");
   auto only = std::make_shared<std::string>();
-  verb->add_option("METHOD", *only, "Show this one alone");
+  verb->add_option("METHOD", *only, "Show this one alone")->default_str("all");
   verb->callback([&run, only] { run = [only] { return show(*only); }; });
 }
 

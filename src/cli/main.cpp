@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "cli/help.h"
 #include "cli/options.h"
 #include "cli/processes.h"
 #include "cli/restart.h"
@@ -72,6 +73,13 @@ int run_verb(const orthobatch::cli::Run& run) {
   }
 }
 
+/// Whether the verb does any N×N work: to start anew for others would double the time they take.
+bool computes(const CLI::App& app) {
+  const std::vector<std::string> readers = {"runs", "compare", "layers", "report", "data"};
+  const std::string verb = app.get_subcommands().at(0)->get_name();
+  return std::find(readers.begin(), readers.end(), verb) == readers.end();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -80,6 +88,7 @@ int main(int argc, char** argv) {
                "orthobatch"};
   app.set_version_flag("--version", orthobatch::cli::version_text,
                        "Versions of the program and of the libraries it computes with");
+  app.formatter(std::make_shared<orthobatch::cli::HelpFormatter>());  // before the verbs take it
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
 
@@ -89,6 +98,8 @@ int main(int argc, char** argv) {
   orthobatch::cli::add_export(app, run);
   orthobatch::cli::add_reproduce(app, run);
   orthobatch::cli::add_report(app, run);
+  orthobatch::cli::add_runs(app, run);
+  orthobatch::cli::add_compare(app, run);
   orthobatch::cli::add_data(app, run);
   orthobatch::cli::add_layers(app, run);
   orthobatch::cli::add_check(app, run);
@@ -107,7 +118,7 @@ int main(int argc, char** argv) {
     const int code = app.exit(error);
     return with_output_written(code == 0 ? 0 : 2);
   }
-  orthobatch::cli::restart_on_right_core(argv);
+  if (computes(app)) orthobatch::cli::restart_on_right_core(argv);
   orthobatch::cli::remember_arguments(argv);
   return with_output_written(run_verb(run));
 }

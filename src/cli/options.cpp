@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,16 @@ CLI::Option* option_named(const std::vector<CLI::Option*>& options, std::string_
   return nullptr;
 }
 
+CLI::Validator number_that(const std::function<bool(double)>& fits, const std::string& range) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        double value = 0;
+        if (parse_whole(text, value) && fits(value)) return std::string();
+        return fmt::format("expected a number, {}, found {}", range, text);
+      },
+      range);
+}
+
 }  // namespace
 
 CLI::Validator whole_number(int64_t low, int64_t high) {
@@ -45,14 +56,24 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
 CLI::Validator seed_number() { return whole_number(0, std::numeric_limits<int64_t>::max()); }
 
 CLI::Validator number_between(double low, double high) {
-  const std::string range = fmt::format("{:g} to {:g}", low, high);
-  return CLI::Validator(
-      [=](std::string& text) {
-        double value = 0;
-        if (parse_whole(text, value) && value >= low && value <= high) return std::string();
-        return fmt::format("expected a number, {}, found {}", range, text);
-      },
-      range);
+  return number_that([=](double x) { return x >= low && x <= high; },
+                     fmt::format("{} to {}", number_text(low), number_text(high)));
+}
+
+CLI::Validator number_above(double low, double high) {
+  return number_that([=](double x) { return x > low && x <= high; },
+                     fmt::format("above {}, up to {}", number_text(low), number_text(high)));
+}
+
+CLI::Validator number_below(double low, double high) {
+  return number_that([=](double x) { return x >= low && x < high; },
+                     fmt::format("{} to below {}", number_text(low), number_text(high)));
+}
+
+CLI::Option* add_data_directory(CLI::App& verb, std::string& directory) {
+  return verb.add_option("--data-dir", directory, "Folder of the data")
+      ->type_name("DIR")
+      ->default_str("$ORTHOBATCH_DATA, else the cache folder");
 }
 
 void refuse_empty_values(CLI::App& app) {

@@ -14,6 +14,12 @@ CLI::Validator whole_number(int64_t low, int64_t high);
 CLI::Validator seed_number();
 /// In range, both ends with it; no NaN.
 CLI::Validator number_between(double low, double high);
+/// The same without the lower, or the upper end.
+CLI::Validator number_above(double low, double high);
+CLI::Validator number_below(double low, double high);
+
+/// --data-dir, the same for all verbs that read data.
+CLI::Option* add_data_directory(CLI::App& verb, std::string& directory);
 
 /// An empty value, as of a shell's variable that is not set, is no value: refused for every option
 /// of every verb.

@@ -62,13 +62,15 @@ int be_rank(const Place& place, const nlohmann::json& about,
 }  // namespace
 
 const char* const training_together =
-    "That train together on this machine, 1 to 1024 (default 1). On several machines each is "
-    "started with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set, as torchrun does";
+    "That train together on this machine. On several machines each is started with RANK, "
+    "WORLD_SIZE, MASTER_ADDR and MASTER_PORT set, as torchrun does";
 
 void add_process_options(CLI::App& verb, ProcessOptions& options, const std::string& what) {
-  verb.add_option("--processes", options.processes, what)->check(whole_number(1, 1024));
-  verb.add_option("--timeout", options.timeout,
-                  "Seconds that processes wait for each other, 1 to 86400 (default 300)")
+  verb.add_option("--processes", options.processes, what)
+      ->check(whole_number(1, 1024))
+      ->default_str("1");
+  verb.add_option("--timeout", options.timeout, "Seconds that processes wait for each other")
+      ->capture_default_str()
       ->check(number_between(1, 86400));
 }
 

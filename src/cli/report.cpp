@@ -39,9 +39,13 @@ void add_report(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("report", "Tables and figures of runs, as one HTML file");
   auto a = std::make_shared<ReportArguments>();
   verb->add_option("DIR", a->folders, "Folders that reproduce or train wrote")->required();
-  verb->add_option("-o,--out", a->page, "The page")->capture_default_str();
-  verb->add_option("--json", a->json, "Also write the numbers of the page, as JSON");
-  verb->add_option("--markdown", a->markdown, "Also write the tables, as Markdown");
+  verb->add_option("-o,--out", a->page, "The page")->type_name("FILE")->capture_default_str();
+  verb->add_option("--json", a->json, "Also write the numbers of the page, as JSON")
+      ->type_name("FILE")
+      ->default_str("none");
+  verb->add_option("--markdown", a->markdown, "Also write the tables, as Markdown")
+      ->type_name("FILE")
+      ->default_str("none");
   verb->add_flag("--no-samples", a->no_samples,
                  "Without images of the data sets: for a page that is passed on (SVHN is for "
                  "research, not for copying)");

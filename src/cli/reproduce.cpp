@@ -103,28 +103,34 @@ void add_reproduce(CLI::App& app, Run& run) {
   verb->add_option("EXPERIMENT", a->experiment,
                    join_choices(experiment_names()) + "; or a JSON file of the same form")
       ->required();
-  verb->add_option("--out", a->options.out, "Folder of the runs and report.html")->required();
-  verb->add_option("--epochs", a->changes.epochs, "In place of the experiment's own")
-      ->check(whole_number(1, 100000));
+  verb->add_option("--out", a->options.out, "Folder of the runs and report.html")
+      ->type_name("DIR")
+      ->required();
+  verb->add_option("--epochs", a->changes.epochs, "Of every run")
+      ->check(whole_number(1, 100000))
+      ->default_str("those of the experiment");
   verb->add_option("--seeds", a->changes.seeds, "Seeds 1 to so many, for every row")
-      ->check(whole_number(1, 1000));
+      ->check(whole_number(1, 1000))
+      ->default_str("those of the experiment");
   verb->add_option("--rows", a->changes.rows,
                    "Only rows whose name, with or without its arguments, matches this shell "
                    "pattern; may be given again")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false)
-      ->type_name("PATTERN");
+      ->type_name("PATTERN")
+      ->default_str("all");
   verb->add_option("--subset", a->changes.subset, "Only the first so many training images")
-      ->check(whole_number(2, 100000000));
-  verb->add_option("--head", a->changes.head,
-                   "flat, average or max, in place of the experiment's own");
-  verb->add_option("--padding", a->changes.padding,
-                   "valid or same, in place of the experiment's own");
-  verb->add_option("--threads", a->options.threads, "Of the training step (default: all)")
-      ->check(whole_number(1, 1024));
-  verb->add_option("--data-dir", a->options.data_dir,
-                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+      ->check(whole_number(2, 100000000))
+      ->default_str("that of the experiment");
+  verb->add_option("--head", a->changes.head, "Of every net: flat, average or max")
+      ->default_str("that of the experiment");
+  verb->add_option("--padding", a->changes.padding, "Of every net: valid or same")
+      ->default_str("that of the experiment");
+  verb->add_option("--threads", a->options.threads, "Of the training step")
+      ->check(whole_number(1, 1024))
+      ->default_str("all cores");
+  add_data_directory(*verb, a->options.data_dir);
   add_process_options(*verb, a->ranks, training_together);
   verb->add_flag("--quiet", a->quiet, "No progress, only the table and errors");
   verb->callback([&run, a] {

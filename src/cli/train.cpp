@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cli/dry_run.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/options.h"
@@ -30,10 +31,11 @@ struct TrainArguments {
   std::vector<std::string> layers, settings;
   std::optional<int64_t> epochs, subset, batch;
   std::optional<uint64_t> seed;
-  std::optional<double> learning_rate, momentum;
+  std::optional<double> learning_rate, momentum, target_error;
+  std::optional<int64_t> patience;
   std::string head, padding;
   std::optional<int> threads, augment_threads;
-  bool quiet = false;
+  bool quiet = false, dry_run = false;
   ProcessOptions ranks;
 };
 
@@ -71,6 +73,8 @@ TrainConfig config_of(const TrainArguments& a) {
   if (!a.head.empty()) config.net.head = parse_head(a.head, "--head");
   if (!a.padding.empty()) config.net.padding = parse_padding(a.padding, "--padding");
   set(a.epochs, config.epochs);
+  set(a.target_error, config.stop.target_error);
+  set(a.patience, config.stop.patience);
   set(a.subset, config.subset);
   set(a.seed, config.seed);
   set(a.batch, config.schedule.batch);
@@ -133,9 +137,12 @@ struct LedRun {
   Resumption run;
 };
 
-LedRun open_old(const TrainArguments& a, int processes) {
+/// What the command line changes in a run that goes on.
+std::vector<Setting> changes_of(const TrainArguments& a, int processes) {
   std::vector<Setting> changes = settings_of(a);
   if (a.epochs) changes.push_back({"epochs", *a.epochs});
+  if (a.target_error) changes.push_back({"stop.target_error", *a.target_error});
+  if (a.patience) changes.push_back({"stop.patience", *a.patience});
   if (a.threads) changes.push_back({"threads", *a.threads});
   changes.push_back({"processes", processes});
   if (!a.threads && processes != read_run(a.resume).processes) {
@@ -143,9 +150,13 @@ LedRun open_old(const TrainArguments& a, int processes) {
     use_all_threads(own, processes_here(a.ranks, processes));
     changes.push_back({"threads", own.threads});
   }
+  return changes;
+}
+
+LedRun open_old(const TrainArguments& a, int processes) {
   LedRun out;
   out.folder = std::make_unique<RunFolder>(a.resume);
-  out.run = open_run(*out.folder, changes);
+  out.run = open_run(*out.folder, changes_of(a, processes));
   if (!out.run.complaint.empty()) {
     complain(out.run.complaint);
     complain(fmt::format("going on from {} instead", out.run.checkpoint->path));
@@ -173,6 +184,9 @@ int finish(Trainer& trainer, const std::string& path, Progress& progress, const 
   } catch (const RankError& error) {
     throw RankError(fmt::format("{}; the last checkpoint is whole: {}", error.what(), way_on));
   }
+  if (!trainer.stopped_early().empty())
+    progress.line(fmt::format("stopped early, after epoch {}: {}", trainer.state().epoch,
+                              trainer.stopped_early()));
   const BestEpoch& best = trainer.state().best;
   progress.line(fmt::format("best epoch {}: test error {:.2f} %, loss {:.4f}; run in {}",
                             best.epoch, best.test_error_percent, best.test_loss, path));
@@ -215,6 +229,28 @@ int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config,
   return finish(trainer, path, progress, ranks);
 }
 
+/// The config that a run would go on with. Its checkpoints are looked at by who trains.
+TrainConfig config_of_old(const TrainArguments& a, int processes) {
+  const std::string path = join_path(a.resume, config_name);
+  nlohmann::json object = parse_json(read_text(path), path);
+  for (const Setting& change : changes_of(a, processes)) apply_setting(change, object);
+  TrainConfig config = config_from_json(object, path);
+  use_all_threads(config);
+  check_config(config);
+  return config;
+}
+
+/// All that can be checked before a training, and its config; nothing is written.
+int dry_run(const TrainArguments& a, const TrainConfig& config, const std::string& path) {
+  const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
+  check_training(config, data);
+  if (a.resume.empty()) check_place_of_run(path);
+  Progress progress(Progress::style_for_terminal(a.quiet));
+  announce(config, data, path, progress);
+  print_config(config);
+  return 0;
+}
+
 /// Mistakes are told here, before any rank is started.
 int start(const TrainArguments& a) {
   const int asked = processes_asked_for(a.ranks);
@@ -222,6 +258,7 @@ int start(const TrainArguments& a) {
   if (a.resume.empty()) {
     const TrainConfig config = config_of(a);
     require_new(folder_of(a, config));
+    if (a.dry_run) return dry_run(a, config, folder_of(a, config));
     if (config.processes > 1) require_for_all("--config", a.config);
     about["config"] = deciding_settings(config);
     about["fold"] = config.net.fold;
@@ -230,8 +267,10 @@ int start(const TrainArguments& a) {
   }
   for (const Setting& change : settings_of(a)) require_changeable(change);
   if (!is_rank()) require_old(a.resume);  // on other hosts than rank 0's it need not be
+  const int processes = asked > 0 ? asked : read_run(a.resume).processes;
+  if (a.dry_run) return dry_run(a, config_of_old(a, processes), a.resume);
   about["resumes"] = true;
-  return run_in_ranks(a.ranks, asked > 0 ? asked : read_run(a.resume).processes, about,
+  return run_in_ranks(a.ranks, processes, about,
                       [&](Ranks& ranks) { return train(a, std::nullopt, ranks); });
 }
 
@@ -240,54 +279,86 @@ int start(const TrainArguments& a) {
 void add_train(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("train", "Trains one of the paper's nets");
   auto a = std::make_shared<TrainArguments>();
-  auto* data = verb->add_option("--data", a->data,
-                                "mnist (default), svhn (train and extra), svhn-train or synthetic");
+  auto* data =
+      verb->add_option("--data", a->data, "mnist, svhn (train and extra), svhn-train or synthetic")
+          ->default_str("mnist");
   auto* layer = verb->add_option("--layer", a->layers,
-                                 "Layer spec, for all blocks; or given again, one for each block "
-                                 "(default BN)")
+                                 "Layer spec, for all blocks; or given again, one for each block")
+                    ->default_str("BN")
                     ->take_all()
                     ->expected(1)
                     ->allow_extra_args(false)
                     ->type_name("SPEC");
-  verb->add_option("--epochs", a->epochs, "Epochs to train (default 25)");
+  verb->add_option("--epochs", a->epochs, "Epochs to train")
+      ->check(whole_number(1, 100000))
+      ->default_str("25");
+  verb->add_option("--target-error", a->target_error,
+                   "Percent: stop after an epoch whose test error is no more than that")
+      ->check(number_between(0, 100))
+      ->default_str("none");
+  verb->add_option("--patience", a->patience,
+                   "Stop after so many epochs in a row none of which was the best so far")
+      ->check(whole_number(1, 100000))
+      ->default_str("none");
   auto* config =
-      verb->add_option("--config", a->config, "JSON file with settings; options here win over it");
+      verb->add_option("--config", a->config, "JSON file with settings; options here win over it")
+          ->type_name("FILE")
+          ->default_str("none");
   auto* head = verb->add_option("--head", a->head,
-                                "How FC reads the last map: flat (every place; default), average "
-                                "or max (of each channel)");
-  auto* padding = verb->add_option("--padding", a->padding,
-                                   "Of the convolutions: valid (none; default) or same");
-  auto* out =
-      verb->add_option("--out", a->out, "Folder of the run (default runs/DATA-LAYER-seedN)");
-  auto* seed =
-      verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation (default 1)")
-          ->check(seed_number());
-  auto* subset = verb->add_option("--subset", a->subset, "Only the first so many training images");
-  auto* batch =
-      verb->add_option("--batch", a->batch, "Images in a step at the start (default 256)");
-  auto* rate =
-      verb->add_option("--learning-rate", a->learning_rate, "At the start (default 0.125)");
-  auto* momentum =
-      verb->add_option("--momentum", a->momentum, "Of SGD, at the start (default 0.9)");
-  verb->add_option("--threads", a->threads, "Of the training step (default: all)");
-  auto* workers = verb->add_option("--augment-threads", a->augment_threads,
-                                   "Making batches in the background (default 1)");
-  verb->add_option("--data-dir", a->data_dir,
-                   "Folder of the data (default $ORTHOBATCH_DATA, else the cache folder)");
+                                "How FC reads the last map: flat (every place), average or max (of "
+                                "each channel)")
+                   ->default_str("flat");
+  auto* padding =
+      verb->add_option("--padding", a->padding, "Of the convolutions: valid (none) or same")
+          ->default_str("valid");
+  auto* out = verb->add_option("--out", a->out, "Folder of the run")
+                  ->type_name("DIR")
+                  ->default_str("runs/DATA-LAYER-seedN");
+  auto* seed = verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation")
+                   ->check(seed_number())
+                   ->default_str("1");
+  auto* subset =
+      verb->add_option("--subset", a->subset, "Only the first so many training images; 0: all")
+          ->check(whole_number(0, 1000000000))
+          ->default_str("0");
+  auto* batch = verb->add_option("--batch", a->batch, "Images in a step at the start")
+                    ->check(whole_number(2, largest_batch))
+                    ->default_str("256");
+  auto* rate = verb->add_option("--learning-rate", a->learning_rate, "At the start")
+                   ->check(number_above(0, 1e30))
+                   ->default_str("0.125");
+  auto* momentum = verb->add_option("--momentum", a->momentum, "Of SGD, at the start")
+                       ->check(number_below(0, 1))
+                       ->default_str("0.9");
+  verb->add_option("--threads", a->threads, "Of the training step; 0: all")
+      ->check(whole_number(0, 1024))
+      ->default_str("0");
+  auto* workers =
+      verb->add_option("--augment-threads", a->augment_threads, "Making batches in the background")
+          ->check(whole_number(1, 256))
+          ->default_str("1");
+  add_data_directory(*verb, a->data_dir);
   verb->add_option(
           "--set", a->settings,
           "KEY=VALUE: a setting as in config.json, schedule.learning_rate=0.1; may be given "
-          "again. Options of their own win over it. With --resume: schedule.*, augment.*, "
+          "again. Options of their own win over it. With --resume: schedule.*, augment.*, stop.*, "
           "refresh_images, checkpoint_minutes")
       ->type_name("KEY=VALUE")
+      ->default_str("none")
       ->take_all()
       ->allow_extra_args(false);
   add_process_options(*verb, a->ranks, training_together);
+  verb->add_flag("--dry-run", a->dry_run,
+                 "Check settings and data, print the config as JSON that --config takes, and write "
+                 "nothing");
   verb->add_flag("--quiet", a->quiet, "Say nothing but errors");
   verb->add_option("--resume", a->resume,
                    "Go on with the run in this folder, with its own settings; only --epochs, "
-                   "--threads, --processes, --timeout, --set, --data-dir and --quiet may come with "
-                   "it (with other threads or processes the rest is not bit for bit the same)");
+                   "--target-error, --patience, --threads, --processes, --timeout, --set, "
+                   "--data-dir, --dry-run and --quiet may come with it (with other threads or "
+                   "processes the rest is not bit for bit the same)")
+      ->type_name("DIR")
+      ->default_str("none");
   const std::vector<CLI::Option*> of_a_new_run = {data, layer,  config, head, padding,  out,
                                                   seed, subset, batch,  rate, momentum, workers};
   verb->callback([&run, a, of_a_new_run] {

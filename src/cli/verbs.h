@@ -12,12 +12,14 @@ using Run = std::function<int()>;
 
 void add_bench(CLI::App& app, Run& run);
 void add_layers(CLI::App& app, Run& run);
+void add_compare(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
 void add_data(CLI::App& app, Run& run);
 void add_eval(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
 void add_report(CLI::App& app, Run& run);
 void add_reproduce(CLI::App& app, Run& run);
+void add_runs(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);
 
 }  // namespace orthobatch::cli

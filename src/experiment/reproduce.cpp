@@ -58,6 +58,7 @@ void Reproduction::look(Job& job) const {
   const RunRecord run = read_run(job.path);
   job.diverged = run.diverged.has_value();
   job.epochs_done = run.last() ? run.last()->epoch : 0;
+  job.stopped_early = !stop_reason(job.row->config.stop, run.epochs).empty();
 }
 
 void Reproduction::list_jobs() {
@@ -142,7 +143,10 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
       trainer.resume(std::move(*run.checkpoint), run.changed);
     else
       trainer.begin();
-    return trainer.run() == Trainer::Outcome::finished;
+    const bool finished = trainer.run() == Trainer::Outcome::finished;
+    if (!trainer.stopped_early().empty())
+      progress_.line(fmt::format("stopped early: {}", trainer.stopped_early()));
+    return finished;
   } catch (const Diverged&) {
     throw;  // its line in metrics.jsonl says all
   } catch (const RankError&) {
@@ -175,7 +179,9 @@ void Reproduction::draw(const Job& job) {
 }
 
 int64_t Reproduction::epochs_missing(const Job& job) const {
-  return job.diverged ? 0 : std::max<int64_t>(0, job.row->config.epochs - job.epochs_done);
+  return job.diverged || job.stopped_early
+             ? 0
+             : std::max<int64_t>(0, job.row->config.epochs - job.epochs_done);
 }
 
 void Reproduction::announce(const Job& job) {
@@ -215,7 +221,9 @@ void Reproduction::make(Job& job, Outcome& outcome) {
       if (outcome.stopped) return;
       seconds_made_ +=
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      epochs_made_ += epochs;
+      const int64_t before = job.epochs_done;
+      look(job);
+      epochs_made_ += job.epochs_done - before;
       ++outcome.trained;
     } else {
       ++outcome.found_done;

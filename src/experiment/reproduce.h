@@ -11,8 +11,8 @@
 #include "data/catalogue.h"
 #include "ranks/ranks.h"
 #include "run/experiment.h"
-#include "train/progress.h"
 #include "run/settings.h"
+#include "train/progress.h"
 
 namespace orthobatch {
 
@@ -20,7 +20,7 @@ class RunFolder;
 
 struct ReproduceOptions {
   std::string out, data_dir;
-  int threads = 0;      ///< 0: as many as the machine has for each process
+  int threads = 0;  ///< 0: as many as the machine has for each process
   int processes_here = 1;
   std::string command;  ///< what the report says to repeat it with
 };
@@ -55,8 +55,9 @@ class Reproduction {
     std::string path;
     int64_t epochs_done = 0;
     bool diverged = false;
-    bool elsewhere = false;  ///< another process had it in hand when it was last tried
-    bool settled = false;    ///< nothing more to do about it: done, diverged or failed
+    bool stopped_early = false;  ///< by the rules of its row
+    bool elsewhere = false;      ///< another process had it in hand when it was last tried
+    bool settled = false;        ///< nothing more to do about it: done, diverged or failed
     std::string label() const { return row->name + ", seed " + std::to_string(seed); }
   };
   void list_jobs();

@@ -53,4 +53,9 @@ json parse_json_or_null(const std::string& text) {
   }
 }
 
+std::string json_text(const nlohmann::ordered_json& value) {
+  return value.dump(-1, ' ', /*ensure_ascii=*/false,
+                    nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace orthobatch

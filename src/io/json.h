@@ -17,4 +17,8 @@ nlohmann::json parse_json(const std::string& text, const std::string& name);
 /// The same where a damaged text counts as none: null then.
 nlohmann::json parse_json_or_null(const std::string& text);
 
+/// A line of text for another program to read, whatever bytes are in a path or a message; a number
+/// that is not finite is null.
+std::string json_text(const nlohmann::ordered_json& value);
+
 }  // namespace orthobatch

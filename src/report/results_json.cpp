@@ -63,6 +63,7 @@ ordered_json run_json(const RunRecord& run) {
   ordered_json out = {{"seed", run.seed}, {"threads", run.threads}, {"epochs", run.epochs_wanted}};
   if (!run.problems.empty() && run.there) out["problems"] = run.problems;
   if (!run.failed.empty()) out["failed"] = run.failed;
+  if (!run.stopped_early.empty()) out["stopped_early"] = run.stopped_early;
   if (run.diverged)
     out["diverged"] = {{"epoch", run.diverged->epoch}, {"reason", run.diverged->reason}};
   using E = EpochRecord;

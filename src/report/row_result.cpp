@@ -51,7 +51,8 @@ void settle_status(RowResult& row) {
                                        uncounted, run.failed));
     else if (!run.there)
       note(Status::missing, "not run yet" + of_seed(run));
-    else if (const int64_t wanted = std::max(run.epochs_wanted, furthest); made < wanted)
+    else if (const int64_t wanted = std::max(run.epochs_wanted, furthest);
+             made < wanted && run.stopped_early.empty())
       note(Status::incomplete,
            fmt::format("{} of {} epochs{}{}", made, wanted, of_seed(run), uncounted));
   }
@@ -92,8 +93,8 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
   std::vector<std::optional<double>> best_loss, last_loss;
   for (const RunRecord& run : result.runs) {
     const EpochRecord* best = run.best();
-    if (!best || epochs_made(run) < result.epochs) continue;
-    result.finished &= result.epochs >= run.epochs_wanted;
+    if (!best || (epochs_made(run) < result.epochs && run.stopped_early.empty())) continue;
+    result.finished &= run.finished();
     best_error.push_back(best->test.error_percent);
     best_loss.push_back(best->test.loss);
     best_epoch.push_back(static_cast<double>(best->epoch));

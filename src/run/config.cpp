@@ -45,6 +45,29 @@ void for_each_rule(Rules& r, const Number& number, const Integer& integer) {
   number("alpha_end", r.alpha_end);
 }
 
+/// A null takes a rule back, as --set stop.patience=null does.
+StopRules stop_from_json(json object, const std::string& where) {
+  for (auto it = object.begin(); it != object.end();) it = it->is_null() ? object.erase(it) : ++it;
+  Fields fields(object, where);
+  StopRules rules;
+  double target = 0;
+  fields.number("target_error", target);
+  if (object.contains("target_error")) rules.target_error = target;
+  fields.integer("patience", rules.patience);
+  fields.integer("from", rules.from);
+  fields.refuse_others();
+  return rules;
+}
+
+/// What is asked for, and no more: a run without rules has none in its config.
+nlohmann::ordered_json stop_json(const StopRules& rules) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  if (rules.target_error) out["target_error"] = *rules.target_error;
+  if (rules.patience > 0) out["patience"] = rules.patience;
+  if (rules.from > 0) out["from"] = rules.from;
+  return out;
+}
+
 template <typename Choice>
 using Names = std::vector<std::pair<Choice, std::string>>;
 const Names<Head> heads = {{Head::flat, "flat"}, {Head::average, "average"}, {Head::max, "max"}};
@@ -143,6 +166,8 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   fields.integer("processes", config.processes);
   fields.integer("refresh_images", config.refresh_images);
   fields.number("checkpoint_minutes", config.checkpoint_minutes);
+  if (const json* stop = fields.object("stop"))
+    config.stop = stop_from_json(*stop, fields.path("stop"));
   if (const json* augment = fields.object("augment")) {
     Fields inner(*augment, fields.path("augment"));
     inner.number("zoom_out", config.augment.zoom_out);
@@ -178,6 +203,7 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
   out["data"] = config.data;
   out["subset"] = config.subset;
   out["epochs"] = config.epochs;
+  if (config.stop.any()) out["stop"] = stop_json(config.stop);
   out["seed"] = config.seed;
   out["threads"] = config.threads;
   out["augment_threads"] = config.augment_threads;
@@ -202,8 +228,8 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
 }
 
 bool decides_numbers(const std::string& key) {
-  return key != "epochs" && key != "threads" && key != "augment_threads" && key != "processes" &&
-         key != "checkpoint_minutes" && key != "fold";
+  return key != "epochs" && key != "stop" && key != "threads" && key != "augment_threads" &&
+         key != "processes" && key != "checkpoint_minutes" && key != "fold";
 }
 
 nlohmann::ordered_json deciding_settings(const TrainConfig& config) {
@@ -260,6 +286,7 @@ void check_config(TrainConfig& config) {
     block.layer = to_string(parse(block.layer));
   }
   check_rules(config.schedule);
+  check_rules(config.stop);
 }
 
 int64_t padding_of(const NetConfig& net, const BlockConfig& block) {

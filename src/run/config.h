@@ -7,6 +7,7 @@
 #include "data/augment.h"
 #include "io/json.h"
 #include "run/schedule.h"
+#include "run/stopping.h"
 
 namespace orthobatch {
 
@@ -49,6 +50,7 @@ struct TrainConfig {
   NetConfig net;
   ScheduleRules schedule;
   int64_t epochs = 25;
+  StopRules stop;  ///< none, unless asked for
   uint64_t seed = 1;
   int threads = 0;  ///< of the training step; 0: as many as the machine has
   int augment_threads = 1;

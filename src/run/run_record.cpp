@@ -68,6 +68,7 @@ void read_config(const std::string& path, RunRecord& run) {
   run.settings = settings.dump();
   run.seed = config.seed;
   run.epochs_wanted = config.epochs;
+  run.stop = config.stop;
   run.threads = config.threads;
   run.processes = config.processes;
   if (object.contains("found")) {
@@ -111,6 +112,8 @@ const EpochRecord* RunRecord::best() const {
   return best;
 }
 
+std::string missing_problem(const std::string& name) { return name + ": there is none"; }
+
 RunRecord read_run(const std::string& path) {
   RunRecord run;
   run.path = path;
@@ -120,7 +123,7 @@ RunRecord read_run(const std::string& path) {
   for (const auto& [name, read] : files) {
     const std::string file = join_path(path, name);
     if (!file_exists(file)) {
-      run.problems.push_back(std::string(name) + ": there is none");
+      run.problems.push_back(missing_problem(name));
       continue;
     }
     run.there = true;
@@ -130,6 +133,8 @@ RunRecord read_run(const std::string& path) {
       run.problems.push_back(named(error.what(), file));
     }
   }
+  if (!run.last() || run.last()->epoch < run.epochs_wanted)
+    run.stopped_early = stop_reason(run.stop, run.epochs);
   const std::string failure = join_path(path, failed_name);
   if (file_exists(failure)) {
     run.there = true;

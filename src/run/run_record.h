@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "run/epoch_record.h"
+#include "run/stopping.h"
 
 namespace orthobatch {
 
@@ -18,6 +19,7 @@ struct RunRecord {
   std::string data, layers;
   std::string settings;  ///< all that decides its numbers but the seed, as JSON
   uint64_t seed = 0;
+  StopRules stop;
   int64_t epochs_wanted = 0, train_images = 0, test_images = 0;
   int threads = 0, processes = 1;
   std::vector<EpochRecord> epochs;  ///< in order; those that could be read
@@ -27,15 +29,23 @@ struct RunRecord {
   };
   std::optional<Divergence> diverged;
   std::string failed;                 ///< of failed.txt
+  std::string stopped_early;          ///< why it was over before its last epoch, where it was
   std::vector<std::string> problems;  ///< what is damaged or missing, one line each
 
   /// Null: none.
   const EpochRecord* best() const;
   const EpochRecord* last() const { return epochs.empty() ? nullptr : &epochs.back(); }
+  /// Whether it has nothing more to train.
+  bool finished() const {
+    return !stopped_early.empty() || (last() && last()->epoch >= epochs_wanted);
+  }
 };
 
 /// Never throws for what is in the files: a damaged line is a problem, and the rest is there.
 RunRecord read_run(const std::string& path);
+
+/// What is said of a file that is not there.
+std::string missing_problem(const std::string& name);
 
 /// pictures.json; null where there is none or it is damaged, which becomes a problem of the run.
 nlohmann::json read_pictures(const std::string& path, std::vector<std::string>& problems);

@@ -148,6 +148,11 @@ void follow_changes(const TrainConfig& config, Checkpoint& checkpoint) {
   settings.batch = now.batch;
 }
 
+/// More epochs for a run that its rules ended: they count from here.
+void go_on_past_stop(StopRules& rules, const TrainState& state) {
+  if (!stop_reason(rules, state).empty()) rules.from = state.epoch;
+}
+
 }  // namespace
 
 Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes) {
@@ -172,6 +177,8 @@ Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes
     throw std::invalid_argument(
         fmt::format("epochs: expected {} or more, which {} has made already, found {}",
                     checkpoint.state.epoch, folder.path(), out.config.epochs));
+  if (out.config.epochs > config_from_json(config, path).epochs)
+    go_on_past_stop(out.config.stop, checkpoint.state);
   out.changed = changes_to_record(changes_of(config, path), *ahead, checkpoint, out.config);
   follow_changes(out.config, checkpoint);
   return out;

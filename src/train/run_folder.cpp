@@ -4,19 +4,31 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 namespace orthobatch {
 
 RunFolder::RunFolder(const std::string& path) : path_(path) {
   make_directories(path);
   lock_ = open_own_file(in(lock_name)).release();
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+  if (!lock()) {
     ::close(lock_);
     throw RunInUse(path);
   }
   remove_leftovers();
+}
+
+/// Who only looks whether a run is in hand (is_in_use) has the lock for a moment.
+bool RunFolder::lock() const {
+  constexpr int tries = 5;
+  for (int i = 0; i < tries; ++i) {
+    if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
 }
 
 /// What a killed process was writing; nobody else can be writing now.

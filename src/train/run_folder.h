@@ -49,6 +49,7 @@ class RunFolder {
   void write_metrics(const TrainState& state) const;
 
  private:
+  bool lock() const;
   void remove_leftovers() const;
   void put_in_place(const std::string& fresh, const std::string& path) const;
   std::string in(const char* name) const;

@@ -253,6 +253,13 @@ std::string state_text(const TrainState& state) {
   return writer.out.dump();
 }
 
+std::string stop_reason(const StopRules& rules, const TrainState& state) {
+  if (!rules.any()) return "";
+  std::vector<EpochRecord> epochs;
+  for (const ordered_json& line : state.history) epochs.push_back(epoch_from_json(line));
+  return stop_reason(rules, epochs);
+}
+
 TrainState parse_state(const std::string& text, const TrainConfig& config, int64_t train_images) {
   parse_json(text, "state");  // for its bounds; what follows keeps the order of the lines' members
   const ordered_json object = ordered_json::parse(text);

@@ -46,6 +46,9 @@ struct TrainState {
 
 std::string state_text(const TrainState& state);
 
+/// Why a run that stands there is over before its last epoch; empty: it is not.
+std::string stop_reason(const StopRules& rules, const TrainState& state);
+
 /// The state that a run with these settings and so many training images left. Throws
 /// std::invalid_argument that names the member that is not there, out of range, or at odds with the
 /// others.

@@ -130,7 +130,7 @@ void Trainer::resume(Checkpoint checkpoint, const ordered_json& changed) {
   // Before any checkpoint: it may be ahead of them, as open_run knows.
   write_file(folder_->config(), config_text_);
   folder_->write_metrics(state_);
-  if (state_.epoch < config_.epochs) {
+  if (state_.epoch < config_.epochs && stop_reason(config_.stop, state_).empty()) {
     if (checkpoint.of_0_1) save();  // so that there are two of ours before its archives go
     events_ = std::make_unique<EventWriter>(folder_->path(), state_.epoch + 1);
   }
@@ -175,6 +175,9 @@ bool Trainer::stops() const { return ranks_.alone() ? stop_.load() : all_stop_; 
 
 Trainer::Outcome Trainer::run() {
   while (state_.epoch < config_.epochs) {
+    // As the leader sees it: a loss that another rank rounds otherwise may be its better one.
+    if (config_.stop.any()) stopped_early_ = ranks_.broadcast(stop_reason(config_.stop, state_));
+    if (!stopped_early_.empty()) break;
     if (!train_epoch() || !finish_epoch()) {
       progress_.clear();
       save();

@@ -39,8 +39,11 @@ class Trainer {
   void follow();
 
   enum class Outcome { finished, stopped };
-  /// Trains up to the config's last epoch. Stopped: the state after the last step is in `last`.
+  /// Trains up to the config's last epoch, or to where its rules stop it. Stopped: the state after
+  /// the last step is in `last`.
   Outcome run();
+  /// Why a run that finished did so before the config's last epoch; empty: it did not.
+  const std::string& stopped_early() const { return stopped_early_; }
 
   const TrainState& state() const { return state_; }
 
@@ -82,6 +85,7 @@ class Trainer {
   double exchange_percent_ = 0;             ///< of the epoch's time in this process
   Schedule schedule_;
   TrainState state_;
+  std::string stopped_early_;
   BatchLoader loader_;
   std::unique_ptr<EventWriter> events_;
 };

@@ -1,0 +1,81 @@
+#include "cli/help.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "base/table.h"
+#include "base/text.h"
+#include "io/terminal.h"
+
+namespace orthobatch::cli {
+namespace {
+
+constexpr size_t indent = 2, names_width = 28;
+constexpr size_t least_width = 60, most_width = 100;
+
+/// CLI11 has the value's type and what its validators say in one: "INT:1 to 1024".
+std::pair<std::string, std::string> type_and_range(const CLI::Option& option) {
+  const std::string text = option.get_type_name();
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return {text, ""};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+/// "{a,b,c}", as CLI11 lists choices, in words.
+std::string in_words(const std::string& range) {
+  if (range.size() < 2 || range.front() != '{' || range.back() != '}') return range;
+  std::istringstream items(range.substr(1, range.size() - 2));
+  std::vector<std::string> choices;
+  for (std::string item; std::getline(items, item, ',');) choices.push_back(item);
+  return join_choices(choices);
+}
+
+}  // namespace
+
+std::string value_name(const CLI::Option& option) {
+  if (option.get_type_size() == 0) return "";
+  const std::string type = type_and_range(option).first;
+  if (type == "INT" || type == "UINT") return "N";
+  return type == "FLOAT" ? "X" : type;
+}
+
+std::string range_text(const CLI::Option& option) {
+  return in_words(type_and_range(option).second);
+}
+
+std::string default_text(const CLI::Option& option) {
+  if (option.get_required()) return "required";
+  const std::string value = option.get_default_str();
+  return value.empty() ? "" : "default " + value;
+}
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
+  std::string names = option->get_name(is_positional, !is_positional);
+  std::string text = option->get_description(), note;
+  if (const std::string value = value_name(*option); !value.empty()) {
+    if (!is_positional) names += " " + value;
+    if (option->get_expected_max() >= CLI::detail::expected_max_vector_size &&
+        option->get_allow_extra_args())
+      names += " ...";
+    for (const std::string& part : {range_text(*option), default_text(*option)})
+      if (!part.empty()) note += (note.empty() ? "" : "; ") + part;
+    if (!note.empty()) text += " (" + note + ")";
+  }
+  const size_t width =
+      std::clamp(terminal_width(STDOUT_FILENO, most_width), least_width, most_width);
+  const std::vector<std::string> lines = wrap(text, width - indent - names_width);
+  std::string out = std::string(indent, ' ') + names;
+  const bool beside = names.size() + 1 < names_width;
+  if (!beside || lines.empty()) out += "\n";
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const size_t before = i == 0 && beside ? names_width - names.size() : indent + names_width;
+    out += std::string(before, ' ') + lines[i] + "\n";
+  }
+  return out;
+}
+
+}  // namespace orthobatch::cli

@@ -1,0 +1,122 @@
+// orthobatch runs: a table of the runs below folders.
+
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "cli/run_text.h"
+#include "cli/verbs.h"
+#include "io/json.h"
+#include "run/experiment.h"
+#include "run/names.h"
+
+namespace orthobatch::cli {
+namespace {
+
+struct RunsArguments {
+  std::vector<std::string> folders = {runs_name};
+  std::string sort = "best", data, layer;
+  bool json = false;
+};
+
+/// A run that is reached by two ways is one.
+std::vector<ListedRun> runs_below(const std::vector<std::string>& folders) {
+  std::vector<ListedRun> out;
+  std::set<std::string> seen;
+  for (const std::string& folder : folders)
+    for (const std::string& path : find_runs(folder)) {
+      std::error_code ignored;
+      if (seen.insert(std::filesystem::weakly_canonical(path, ignored).string()).second)
+        out.push_back(look_at_run(path));
+    }
+  return out;
+}
+
+/// Its place below the one folder that was named; else the whole path.
+std::string name_below(const std::string& path, const std::vector<std::string>& folders) {
+  const std::string relative = std::filesystem::path(path).lexically_relative(folders[0]).string();
+  return printable(folders.size() == 1 && !relative.empty() && relative != "." ? relative : path);
+}
+
+const std::vector<RunColumn> columns_of_runs = {
+    {"run", 0, true}, {"layer", 0, true}, {"data"},  {"seed", 3},   {"epochs"}, {"best %"},
+    {"at"},           {"last %", 2},      {"state"}, {"changed", 1}};
+
+std::vector<std::string> cells_of(const ListedRun& run, const std::string& name) {
+  const RunRecord& r = run.record;
+  const EpochRecord *best = r.best(), *last = r.last();
+  const auto known = [&](const std::string& text) { return r.layers.empty() ? "-" : text; };
+  return {name,
+          known(r.layers),
+          known(r.data),
+          known(std::to_string(r.seed)),
+          fmt::format("{}/{}", last ? last->epoch : 0, known(std::to_string(r.epochs_wanted))),
+          best ? fmt::format("{:.2f}", best->test.error_percent) : "-",
+          best ? std::to_string(best->epoch) : "-",
+          last ? fmt::format("{:.2f}", last->test.error_percent) : "-",
+          state_text(run.state),
+          fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(run.changed))};
+}
+
+int list(const RunsArguments& a) {
+  std::vector<ListedRun> runs = runs_below(a.folders);
+  const auto other = [&](const ListedRun& run) {
+    return (!a.data.empty() && run.record.data != a.data) ||
+           (!a.layer.empty() && !row_matches(a.layer, run.record.layers));
+  };
+  const size_t found = runs.size();
+  runs.erase(std::remove_if(runs.begin(), runs.end(), other), runs.end());
+  sort_runs(runs, a.sort);
+  if (a.json) {
+    nlohmann::ordered_json out = {{"runs", nlohmann::ordered_json::array()}};
+    for (const ListedRun& run : runs) out["runs"].push_back(to_json(run));
+    fmt::print("{}\n", json_text(out));
+    return 0;
+  }
+  const std::string place = a.folders.size() == 1 ? " in " + printable(a.folders[0]) : "";
+  if (runs.empty()) {
+    fmt::print("no runs{}{}\n", place,
+               found > 0 ? fmt::format(" that fit, of {} in all", found) : "");
+    return 0;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const ListedRun& run : runs)
+    rows.push_back(cells_of(run, name_below(run.path(), a.folders)));
+  fmt::print("{} run{}{}\n\n{}", runs.size(), runs.size() == 1 ? "" : "s", place,
+             run_table(columns_of_runs, rows));
+  std::string notes;
+  for (const ListedRun& run : runs)
+    for (const std::string& note : run.notes)
+      notes += fmt::format("{}: {}\n", name_below(run.path(), a.folders), printable(note));
+  fmt::print("{}{}", notes.empty() ? "" : "\n", notes);
+  return 0;
+}
+
+}  // namespace
+
+void add_runs(CLI::App& app, Run& run) {
+  auto* verb = app.add_subcommand("runs", "A table of runs: layer, data, epochs, error, state");
+  auto a = std::make_shared<RunsArguments>();
+  verb->add_option("DIR", a->folders, "Folders that hold runs, at any depth")
+      ->default_str(runs_name);
+  verb->add_option("--sort", a->sort, "The column to sort by; newest and furthest first")
+      ->capture_default_str()
+      ->check(CLI::IsMember(run_orders));
+  verb->add_option("--data", a->data, "Only runs on this data set")->default_str("all");
+  verb->add_option("--layer", a->layer,
+                   "Only runs whose layer, with or without its arguments, matches this shell "
+                   "pattern")
+      ->type_name("PATTERN")
+      ->default_str("all");
+  verb->add_flag("--json", a->json, "JSON in place of the table");
+  verb->footer(
+      "States: finished (all epochs, or stopped early by its own rules), running (a process has it "
+      "in\nhand), stopped (train --resume goes on), diverged, failed, empty (no epoch has ended), "
+      "damaged.");
+  verb->callback([&run, a] { run = [a] { return list(*a); }; });
+}
+
+}  // namespace orthobatch::cli

@@ -1,0 +1,202 @@
+#include "run/run_list.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "io/file.h"
+#include "run/names.h"
+
+namespace orthobatch {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+bool holds_run(const std::string& folder) {
+  return file_exists(join_path(folder, config_name)) ||
+         file_exists(join_path(folder, metrics_name));
+}
+
+void collect_runs(const std::string& folder, std::vector<std::string>& out) {
+  if (holds_run(folder)) out.push_back(folder);
+  std::vector<std::string> below;
+  std::error_code ignored;  // a folder that may not be read holds nothing for this user
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name[0] != '.' && entry.symlink_status(ignored).type() == fs::file_type::directory)
+      below.push_back(join_path(folder, name));
+  }
+  std::sort(below.begin(), below.end());
+  for (const std::string& path : below) collect_runs(path, out);
+}
+
+std::time_t last_change(const std::string& path) {
+  std::time_t latest = 0;
+  for (const char* name : {config_name, metrics_name, last_name}) {
+    struct stat status {};
+    if (::stat(join_path(path, name).c_str(), &status) == 0)
+      latest = std::max(latest, status.st_mtime);
+  }
+  return latest;
+}
+
+/// What is wrong with its files. A run that was just begun has no metrics yet.
+std::vector<std::string> damage_of(const RunRecord& run) {
+  const bool begun = file_exists(join_path(run.path, last_name));
+  const bool no_metrics = !file_exists(join_path(run.path, metrics_name));
+  std::vector<std::string> out = run.problems;
+  if (no_metrics && !begun)
+    out.erase(std::remove(out.begin(), out.end(), missing_problem(metrics_name)), out.end());
+  return out;
+}
+
+RunState state_of(const RunRecord& run, bool damaged) {
+  if (damaged) return RunState::damaged;
+  if (is_in_use(run.path)) return RunState::running;
+  if (run.diverged) return RunState::diverged;
+  if (!run.failed.empty()) return RunState::failed;
+  if (run.epochs.empty()) return RunState::empty;
+  return run.finished() ? RunState::finished : RunState::stopped;
+}
+
+ordered_json epoch_json(const EpochRecord* e) {
+  if (!e) return nullptr;
+  ordered_json out = {{"epoch", e->epoch}, {"test_error_percent", e->test.error_percent}};
+  out["test_loss"] = e->test.loss ? ordered_json(*e->test.loss) : ordered_json();
+  out["train_error_percent"] = e->train_error_percent;
+  out["train_loss"] = e->train_loss;
+  return out;
+}
+
+double error_of(const EpochRecord* e) {
+  return e ? e->test.error_percent : std::numeric_limits<double>::infinity();
+}
+
+using Before = std::function<bool(const ListedRun&, const ListedRun&)>;
+
+template <typename Key>
+Before by(const Key& key) {
+  return [key](const ListedRun& a, const ListedRun& b) { return key(a) < key(b); };
+}
+
+const std::map<std::string, Before>& orders() {
+  static const std::map<std::string, Before> all = {
+      {"best", by([](const ListedRun& r) { return error_of(r.record.best()); })},
+      {"last", by([](const ListedRun& r) { return error_of(r.record.last()); })},
+      {"name", by([](const ListedRun& r) { return r.path(); })},
+      {"layer", by([](const ListedRun& r) {
+         return std::make_pair(r.record.layers.empty(), r.record.layers);
+       })},
+      {"data", by([](const ListedRun& r) {
+         return std::make_tuple(r.record.data.empty(), r.record.data, error_of(r.record.best()));
+       })},
+      {"seed", by([](const ListedRun& r) { return r.record.seed; })},
+      {"epochs",
+       by([](const ListedRun& r) { return r.record.last() ? -r.record.last()->epoch : 0; })},
+      {"state", by([](const ListedRun& r) { return static_cast<int>(r.state); })},
+      {"changed", by([](const ListedRun& r) { return -r.changed; })}};
+  return all;
+}
+
+}  // namespace
+
+const std::vector<std::string> run_orders = {"best", "last",   "name",  "layer",  "data",
+                                             "seed", "epochs", "state", "changed"};
+
+const char* state_text(RunState state) {
+  switch (state) {
+    case RunState::finished:
+      return "finished";
+    case RunState::running:
+      return "running";
+    case RunState::stopped:
+      return "stopped";
+    case RunState::diverged:
+      return "diverged";
+    case RunState::failed:
+      return "failed";
+    case RunState::empty:
+      return "empty";
+    case RunState::damaged:
+      return "damaged";
+  }
+  return "";
+}
+
+std::optional<double> ListedRun::seconds_per_epoch() const {
+  std::vector<double> seconds;
+  for (const EpochRecord& e : record.epochs)
+    seconds.push_back(e.time.train_seconds + e.time.test_seconds);
+  if (seconds.empty()) return std::nullopt;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+bool is_in_use(const std::string& folder) {
+  const Descriptor lock(
+      ::open(join_path(folder, lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  // Shared, so that two who look do not take each other for a training; it goes with the file.
+  return lock.get() >= 0 && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
+ListedRun look_at_run(const std::string& path) {
+  ListedRun run;
+  run.record = read_run(path);
+  run.notes = damage_of(run.record);
+  run.state = state_of(run.record, !run.notes.empty());
+  run.changed = last_change(path);
+  if (const auto& diverged = run.record.diverged)
+    run.notes.push_back(fmt::format("diverged in epoch {}: {}", diverged->epoch, diverged->reason));
+  if (!run.record.failed.empty()) run.notes.push_back("failed: " + run.record.failed);
+  if (!run.record.stopped_early.empty())
+    run.notes.push_back("stopped early: " + run.record.stopped_early);
+  return run;
+}
+
+std::vector<std::string> find_runs(const std::string& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    throw FileError(folder, "folder", "one that holds runs",
+                    file_exists(folder) ? "a file" : "nothing");
+  std::vector<std::string> out;
+  collect_runs(folder, out);
+  return out;
+}
+
+void sort_runs(std::vector<ListedRun>& runs, const std::string& order) {
+  std::stable_sort(runs.begin(), runs.end(), orders().at(order));
+}
+
+ordered_json to_json(const ListedRun& run) {
+  const RunRecord& record = run.record;
+  const bool known = !record.layers.empty();  // else config.json is damaged
+  const auto or_null = [&](const auto& value) {
+    return known ? ordered_json(value) : ordered_json();
+  };
+  ordered_json out = {{"path", run.path()}, {"state", state_text(run.state)}};
+  out["layer"] = or_null(record.layers);
+  out["data"] = or_null(record.data);
+  out["seed"] = or_null(record.seed);
+  out["epochs"] = record.last() ? record.last()->epoch : 0;
+  out["epochs_wanted"] = or_null(record.epochs_wanted);
+  out["best"] = epoch_json(record.best());
+  out["last"] = epoch_json(record.last());
+  const std::optional<double> seconds = run.seconds_per_epoch();
+  out["seconds_per_epoch"] = seconds ? ordered_json(*seconds) : ordered_json();
+  out["changed"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(run.changed));
+  out["notes"] = run.notes;
+  return out;
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# Runs as they are kept: checked before they begin, stopped early, listed, compared; what --help says of options.
+# usage: test_housekeeping.sh PROGRAM
+source "$(dirname "$0")/program.sh" "$1"
+grep -qw avx2 /proc/cpuinfo && export OPENBLAS_CORETYPE=Haswell  # else each start may be two
+export LC_ALL=C.UTF-8
+
+metrics() { sed 's/,"time":.*//' "$1/metrics.jsonl"; }
+same() { [ "$(metrics "$1")" = "$(metrics "$2")" ] && [ -n "$(metrics "$1")" ]; }
+epochs() { wc -l < "$1/metrics.jsonl"; }
+# json FILE EXPRESSION: a condition on what is in it, v, in Python
+json() { python3 -c 'import json, sys; v = json.load(open(sys.argv[1])); assert eval(sys.argv[2]), v' "$@" 2>err ||
+  fail "$1: expected $2: $(tail -n 1 err)"; }
+# says ARGUMENTS…: JSON and nothing else on standard output, nothing on standard error; it stays in `out`
+says() { "$program" "$@" >out 2>err && [ "$(wc -l < out)" -eq 1 ] && [ ! -s err ] ||
+  fail "orthobatch $*: exit $?, $(wc -l < out) lines, and: $(cat err)"; }
+
+# --- every option of every verb says what it may be, and what it is without being given ----------------------------
+verbs() { "$program" ${1:-} --help | sed -n '/^Subcommands:/,$ s/^  \([a-z]\+\) .*/\1/p'; }
+options=0
+for verb in $(verbs); do
+  parts=$(verbs "$verb")
+  for part in ${parts:-''}; do
+    # An option on a line of its own, its description joined.
+    "$program" $verb $part --help | awk '
+      /^(Positionals|Options):/ { inside = 1; next }
+      /^$|^[^ ]/ { if (entry) print entry; entry = ""; inside = 0 }
+      !inside { next }
+      /^  [^ ]/ { if (entry) print entry; entry = $0; next }
+      { sub(/^ +/, " "); entry = entry $0 }
+      END { if (entry) print entry }' > entries
+    [ -s entries ] || fail "$verb $part --help lists nothing"
+    while read -r entry; do
+      value=
+      [[ $entry =~ ^-[^\ ]+\ ([A-Z][A-Z=]*) ]] && value=${BASH_REMATCH[1]}
+      [[ $entry == -* && -z $value ]] && continue  # a flag
+      options=$((options + 1))
+      [[ $entry =~ \(([^\(]*\;\ )?(required|default\ [^\(]+)\)$ ]] || fail "$verb $part: no default: $entry"
+      case $value in
+        N | X) [[ $entry =~ \([^\(]*[0-9]\ to\ (below\ )?[0-9] || $entry =~ \(above\ .*up\ to ]] || fail "$verb $part: no range: $entry" ;;
+      esac
+    done < entries
+  done
+done
+[ "$options" -ge 60 ] || fail "only $options options were looked at"
+expect 2 'epochs: expected a whole number, 1 to 100000, found 0' train --epochs 0
+expect 2 'learning-rate: expected a number, above 0, up to 1e30, found 0' train --learning-rate 0
+expect 2 'momentum: expected a number, 0 to below 1, found 1' train --momentum 1
+expect 2 'target-error: expected a number, 0 to 100, found -1' train --target-error -1
+expect 2 'patience: expected a whole number, 1 to 100000, found 0' train --patience 0
+
+# --- --dry-run -----------------------------------------------------------------------------------
+cat > small.json <<'END'
+{"data": "synthetic", "subset": 512, "threads": 1, "epochs": 4, "refresh_images": 100,
+ "blocks": [{"channels": 4}, {"fov": 4, "stride": 2, "channels": 8}], "schedule": {"batch": 64}}
+END
+mkdir dry && cd dry
+"$program" train --config ../small.json --layer 'ZCA(1e-5)' --seed 7 --set schedule.alpha_end=0.97 --target-error 1.5 \
+  --patience 3 --processes 2 --dry-run > ../dry.json 2>err || fail "--dry-run: $(cat err)"
+grep -q '512 training and 2,000 test images, seed 7, 2 processes.*in runs/synthetic-ZCA' err || fail "--dry-run says: $(cat err)"
+json ../dry.json 'v["seed"] == 7 and v["stop"] == {"target_error": 1.5, "patience": 3} and v["processes"] == 2'
+json ../dry.json 'v["schedule"]["alpha_end"] == 0.97 and [b["layer"] for b in v["blocks"]] == ["ZCA(1e-5,1e12)"] * 2'
+"$program" train --config ../dry.json --dry-run --quiet > ../again.json || fail 'the config of a dry run'
+cmp ../dry.json ../again.json || fail '--config does not take back what --dry-run prints'
+expect 2 "did you mean 'ZCA'" train --layer ZCB --dry-run
+expect 1 'fov: expected at most' train --data synthetic --set 'blocks=[{"channels":4,"fov":31}]' --dry-run
+expect 1 'mnist/train-images-idx3-ubyte: file: expected' train --data-dir nowhere --dry-run
+expect 1 'an image of a batch for each of 3 processes, found 2' train --data synthetic --subset 2 --processes 3 --dry-run
+expect 1 '../small.json: folder: expected one for the run' train --data synthetic --subset 64 --out ../small.json/run --dry-run
+[ -z "$(ls -A | grep -v '^err$')" ] || fail "--dry-run wrote $(ls -A)"
+cd ..
+
+# --- stopped early -------------------------------------------------------------------------------
+train() { "$program" train --config small.json "$@"; }
+train --out whole --quiet || fail 'a plain run'
+grep -q '"stop"' whole/config.json && fail 'rules that nobody asked for in config.json'
+train --out early --target-error 100 >out 2>err || fail "a target: $(cat err)"
+grep -q 'stopped early, after epoch 1: test error .* is within the target of 100 %' err || fail "why it stopped: $(cat err)"
+[ "$(epochs early)" -eq 1 ] || fail 'a target that was met'
+expect 0 'stopped early, after epoch 1' train --resume early
+[ "$(epochs early)" -eq 1 ] || fail 'a finished run went on'
+cp -r early longer
+"$program" train --resume early --target-error 0 --quiet || fail 'a changed target'
+same whole early || fail 'with rules, the numbers are others'
+"$program" train --resume longer --epochs 5 --quiet || fail 'more epochs'
+[ "$(epochs longer)" -eq 5 ] || fail 'more epochs for a run that was stopped early'
+cp -r longer freed
+"$program" train --resume freed --set stop.target_error=null --epochs 6 --quiet || fail 'a rule taken back'
+grep -q '"stop"' freed/config.json && fail '--set stop.target_error=null left a rule'
+train --out patient --epochs 40 --learning-rate 1e-12 --set refresh_images=0 --patience 2 2>err || fail "patience: $(cat err)"
+grep -q 'stopped early, after epoch [0-9]*: no epoch better than epoch [0-9]* for 2, the patience is 2' err || fail "patience: $(cat err)"
+expect 1 "did you mean 'stop.patience'" train --set stop.pacience=2
+expect 1 'stop: patience: expected 0 to 100000' train --data synthetic --set stop.patience=1000000
+# Every rank at the same epoch.
+train --out together --processes 2 --timeout 20 --target-error 100 2>err || fail "two processes: $(cat err)"
+[ "$(epochs together)" -eq 1 ] && grep -q 'stopped early, after epoch 1' err || fail "two processes: $(cat err)"
+expect 0 'stopped early, after epoch 1' train --resume together --timeout 20
+# A row of an experiment that its rules ended is done.
+cat > early.json <<'END'
+{"data": "synthetic", "epochs": 4, "settings": {"subset": 256, "refresh_images": 0, "schedule": {"batch": 64},
+ "stop": {"target_error": 100}}, "rows": [{"name": "BN", "blocks": [{"channels": 4, "layer": "BN"}]}]}
+END
+expect 0 '1 trained now, 0 were done before' reproduce early.json --out experiment --threads 1
+expect 0 '0 trained now, 1 were done before' reproduce early.json --out experiment --threads 1
+[ "$(epochs experiment/runs/synthetic-BN-seed1)" -eq 1 ] || fail 'reproduce went on with a run that its rules ended'
+expect 0 'Report: ' report experiment -o page.html
+grep -q incomplete <<<"$output" && fail "a row that its rules ended is incomplete: $output"
+
+# --- runs ----------------------------------------------------------------------------------------
+mkdir list && mv whole early patient list/
+cp -r list/whole list/damaged && echo '{' > list/damaged/config.json
+cp -r list/whole list/cut && sed -i '2s/"test_error_percent"/"x"/' list/cut/metrics.jsonl
+cp -r list/whole list/part && sed -i 's/"epochs": 4/"epochs": 9/' list/part/config.json
+mkdir list/begun && cp list/whole/config.json list/begun/
+cp -r list/whole list/blown && sed -i '4s/"train_loss":.*"time"/"diverged":"loss nan","time"/' list/blown/metrics.jsonl
+expect 0 '^8 runs in list$' runs list
+also '^whole +BN +synthetic +1 +4/4 +[0-9.]+ +[1-4] +[0-9.]+ +finished +20[0-9-]+ [0-9:]+$'
+also '^patient .* finished '
+also '^damaged +- +- +- +4/- .* damaged '
+also '^damaged: config.json: line 2, column 1: not JSON'
+also '^cut .* damaged '
+also '^cut: metrics.jsonl, line 2: test_error_percent: expected a number, found nothing'
+also '^part .* 4/9 .* stopped '
+also '^begun .* 0/4 +- +- +- +empty '
+also '^blown .* 3/4 .* diverged '
+also '^blown: diverged in epoch 4: loss nan'
+also '^patient: stopped early: no epoch better'
+expect 0 '^no runs in list that fit, of 8 in all' runs list --layer 'LDL*'
+expect 0 '^7 runs in list$' runs list --layer 'B*' --data synthetic --sort changed
+expect 0 '^list/whole ' runs list/whole longer
+expect 2 'sort: bets not in' runs --sort bets
+expect 1 "nowhere: folder: expected one that holds runs, found nothing" runs nowhere
+says runs list --json
+json out 'len(v["runs"]) == 8 and {r["state"] for r in v["runs"]} == {"finished", "damaged", "stopped", "empty", "diverged"}'
+json out 'all(set(r) >= {"path", "state", "layer", "data", "seed", "epochs", "epochs_wanted", "best", "last", "changed", "notes"} for r in v["runs"])'
+json out '[r["best"] for r in v["runs"] if r["path"] == "list/begun"] == [None]'
+mkdir nothing && says runs nothing --json && json out 'v == {"runs": []}'
+# While a process trains, and after it was killed.
+(exec "$program" train --config small.json --epochs 1000 --out list/live --quiet) &
+pid=$!
+for _ in $(seq 300); do [ -s list/live/metrics.jsonl ] && break; sleep 0.05; done
+for _ in 1 2 3 4 5; do expect 0 '^live .* running ' runs list; done
+kill -9 $pid && wait $pid 2>/dev/null
+expect 0 '^live .* stopped ' runs list
+# On a terminal the table has its width, and no line is longer.
+if command -v script >/dev/null; then
+  for width in 60 80 120; do
+    script -qc "stty cols $width; '$program' runs list" /dev/null </dev/null | tr -d '\r' > shown
+    grep -q '^whole' shown || fail "runs on a terminal: $(cat shown)"
+    longest=$(sed -n '3,12p' shown | wc -L)
+    [ "$longest" -le "$width" ] || fail "runs on a terminal of $width columns: a line of $longest"
+  done
+fi
+
+# --- compare -------------------------------------------------------------------------------------
+train --out list/other --layer 'LDL(1e-5)' --learning-rate 0.05 --epochs 2 --quiet || fail 'another run'
+expect 0 '^A +whole +BN +synthetic +4/4 ' compare list/whole list/other
+also '^B +other +LDL\(1e-5\) +synthetic +2/2 '
+also '^test error, %(, log scale)?, by epoch$'
+also '^training loss(, log scale)?, by epoch$'
+also '^layer +BN +LDL\(1e-5\)$'
+also '^schedule.learning_rate +0.125 +0.05$'
+also '^epochs +4 +2$'
+also '⠉|⠒|⠤|⣀|⠑'
+grep -q $'\033' <<<"$output" && fail 'colours in a file'
+expect 0 'AAAA' compare --ascii list/whole list/other
+LC_ALL=C grep -q $'[\200-\377]' <<<"$output" && fail '--ascii prints something else'
+output=$(LC_ALL=C "$program" compare list/whole list/other)
+LC_ALL=C grep -q $'[\200-\377]' <<<"$output" && fail 'not ASCII in the locale C'
+if command -v script >/dev/null; then
+  script -qc "'$program' compare list/whole list/other" /dev/null </dev/null | grep -q $'\033\[3' || fail 'no colours on a terminal'
+  NO_COLOR=1 script -qc "'$program' compare list/whole list/other" /dev/null </dev/null | grep -q $'\033\[3' && fail 'NO_COLOR is not heeded'
+fi
+expect 0 '^No setting differs' compare list/whole list/whole
+expect 0 '^C: config.json: line 2' compare list/whole list/begun list/damaged
+also '^B +begun .* 0/4 +- '
+expect 2 'RUN: expected 2 to 26 runs, found 1' compare list/whole
+expect 1 'nowhere/config.json: file: expected the config of a run, found none' compare list/whole nowhere
+says compare list/whole list/other --json
+json out '[len(r["curves"]["test_error_percent"]) for r in v["runs"]] == [4, 2]'
+json out '{"setting": "schedule.learning_rate", "values": [0.125, 0.05]} in v["differences"]'
+
+# --- --json of eval and check --------------------------------------------------------------------
+says eval list/whole --json
+json out 'v["images"] == 2000 and abs(v["test_error_percent"] - v["wrong"] / 20) < 1e-9 and v["layer"] == "BN"'
+json out 'sum(map(sum, v["confusion"])) == 2000 and v["epoch"] >= 1 and v["checkpoint"] == "list/whole/best.safetensors"'
+expect 1 '^orthobatch: .*nowhere: cannot open' eval nowhere --json
+says check 'ZCA(1e-5)' --json
+json out 'v["verdict"] == "ok" and [g["of"] for g in v["gradients"]][0] == "x" and v["gradients"][0]["exact_error"] < 1e-7'
+says check 'PLDLP(1e-5,complete)' --spectrum equal --json
+json out 'v["gradients"][0]["exact_error"] is None and v["why_no_gradient"]'
+"$program" check 'LDL(1e-5,gradient=paper)' --json >out 2>err
+[ $? -eq 1 ] || fail 'check --json: a gradient that is off'
+json out 'v["verdict"] == "OFF"'
+
+[ "$failures" -eq 0 ] && echo 'housekeeping: all as expected'
+exit "$failures"
