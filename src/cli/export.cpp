@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 #include <torch/utils.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <thread>
 
 #include "cli/options.h"
+#include "cli/reading.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "export/answers.h"
@@ -25,7 +24,7 @@ struct ExportArguments {
   std::string run, page, data_dir;
   std::string input = "bytes";
   std::vector<std::string> outputs;
-  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads = all_threads();
 };
 
 bool ends_with(const std::string& text, const std::string& end) {
@@ -52,7 +51,10 @@ Trial trial_images(const Checkpoint& checkpoint, const std::string& data_dir) {
   constexpr int64_t noise_count = 1000;
   std::string problem;
   try {
-    Trial out{load_data(config.data, data_directory(data_dir), config.subset).test, false};
+    DataRequest request = test_request(checkpoint);
+    request.data_dir = data_dir;
+    request.threads = all_threads();
+    Trial out{load_data(request).test, false};
     const ImageShape found = out.images.shape(), &expected = checkpoint.image;
     if (found.height == expected.height && found.width == expected.width &&
         found.channels == expected.channels)
@@ -118,14 +120,10 @@ class Exporter {
       net_.facts.push_back({"test_error_percent", fmt::format("{:.4g}", best.test_error_percent)});
     net_.facts.push_back({"classes", fmt::format("{}", fmt::join(classes(), ", "))});
   }
-  std::vector<std::string> classes() const {
-    std::vector<std::string> out;
-    for (int64_t k = 0; k < net_.classes; ++k) out.push_back(std::to_string(k));
-    return out;
-  }
+  const std::vector<std::string>& classes() const { return checkpoint_.classes; }
   std::string facts_line() const {
     std::string out = fmt::format("{} on {}, {} epoch{}", layers_text(checkpoint_.config),
-                                  checkpoint_.config.data, checkpoint_.state.epoch,
+                                  data_title(checkpoint_.config.data), checkpoint_.state.epoch,
                                   checkpoint_.state.epoch == 1 ? "" : "s");
     if (checkpoint_.state.best.epoch > 0)
       out += fmt::format("; test error {:.2f} %", checkpoint_.state.best.test_error_percent);

@@ -71,7 +71,9 @@ CLI::Validator number_below(double low, double high) {
 }
 
 CLI::Option* add_data_directory(CLI::App& verb, std::string& directory) {
-  return verb.add_option("--data-dir", directory, "Folder of the data")
+  return verb
+      .add_option("--data-dir", directory,
+                  "Folder of the data; of a folder of your own images, where it is now")
       ->type_name("DIR")
       ->default_str("$ORTHOBATCH_DATA, else the cache folder");
 }

@@ -11,6 +11,7 @@
 #include "cli/memory.h"
 #include "cli/options.h"
 #include "cli/processes.h"
+#include "cli/reading.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
@@ -19,6 +20,7 @@
 #include "orthobatch/spec.h"
 #include "ranks/ranks.h"
 #include "run/names.h"
+#include "run/own_defaults.h"
 #include "run/run_record.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -27,7 +29,7 @@ namespace orthobatch::cli {
 namespace {
 
 struct TrainArguments {
-  std::string data, config, out, resume, data_dir;
+  std::string data, config, out, resume, data_dir, image_size;
   std::vector<std::string> layers, settings;
   std::optional<int64_t> epochs, subset, batch;
   std::optional<uint64_t> seed;
@@ -35,7 +37,7 @@ struct TrainArguments {
   std::optional<int64_t> patience;
   std::string head, padding;
   std::optional<int> threads, augment_threads;
-  bool quiet = false, dry_run = false;
+  bool quiet = false, dry_run = false, strict = false;
   ProcessOptions ranks;
 };
 
@@ -45,18 +47,37 @@ std::vector<Setting> settings_of(const TrainArguments& a) {
   return out;
 }
 
+/// What is not set for a folder of images, from what is in it.
+void add_own_defaults(const TrainArguments& a, nlohmann::json& json) {
+  const std::string data = json.value("data", nlohmann::json()).is_string()
+                               ? resolve_data(json.at("data").get<std::string>())
+                               : "";
+  if (!is_own_data(data)) return;
+  json["data"] = data;
+  if (!a.image_size.empty()) json["image_size"] = a.image_size;
+  DataRequest request{data, a.data_dir};
+  if (const auto size = json.find("image_size"); size != json.end() && size->is_string())
+    request.image_size = size->get<std::string>();
+  request.threads = a.threads.value_or(all_threads());
+  nlohmann::json all = own_defaults(look_at_data(request, {is_rank(), a.quiet, false}));
+  all.merge_patch(json);
+  json = std::move(all);
+}
+
 TrainConfig config_of(const TrainArguments& a) {
   const std::string layer = a.layers.empty() ? "BN" : a.layers.front();
   TrainConfig config;
   const std::vector<Setting> settings = settings_of(a);
-  if (a.config.empty() && settings.empty()) {
-    config = paper_config(a.data.empty() ? "mnist" : a.data, layer);
+  const std::string data = a.data.empty() ? "mnist" : resolve_data(a.data);
+  if (a.config.empty() && settings.empty() && !is_own_data(data)) {
+    config = paper_config(data, layer);
   } else {
     nlohmann::json json = nlohmann::json::object();
     if (!a.config.empty()) json = parse_json(read_input(a.config), a.config);
     if (json.is_object()) {
       for (const Setting& setting : settings) apply_setting(setting, json);
-      if (!a.data.empty()) json["data"] = a.data;
+      if (!a.data.empty()) json["data"] = data;
+      add_own_defaults(a, json);
     }
     config = config_from_json(json, a.config.empty() ? "--set" : a.config);
   }
@@ -70,6 +91,7 @@ TrainConfig config_of(const TrainArguments& a) {
   const auto set = [](const auto& from, auto& to) {
     if (from) to = *from;
   };
+  if (!a.image_size.empty()) config.image_size = a.image_size;
   if (!a.head.empty()) config.net.head = parse_head(a.head, "--head");
   if (!a.padding.empty()) config.net.padding = parse_padding(a.padding, "--padding");
   set(a.epochs, config.epochs);
@@ -88,12 +110,6 @@ TrainConfig config_of(const TrainArguments& a) {
   use_all_threads(config, processes_here(a.ranks, config.processes));
   check_config(config);
   return config;
-}
-
-std::string count_text(int64_t n) {
-  std::string digits = std::to_string(n);
-  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(i, ",");
-  return digits;
 }
 
 /// Where a new run goes.
@@ -126,9 +142,10 @@ void announce(const TrainConfig& config, const DataSet& data, const std::string&
                                 ? several(config.threads, "thread")
                                 : several(config.processes, "process") + " with " +
                                       several(config.threads, "thread") + " each";
-  progress.line(fmt::format("{} on {}: {} training and {} test images, seed {}, {}, in {}",
+  progress.line(fmt::format("{} on {}: {} training and {} test images{}, seed {}, {}, in {}",
                             layers_text(config), config.data, count_text(data.train.count()),
-                            count_text(data.test.count()), config.seed, hands, path));
+                            count_text(data.test.count()), data.own ? ", " + shape_text(data) : "",
+                            config.seed, hands, path));
 }
 
 /// The run that the leader has in hand: new, or opened again.
@@ -193,6 +210,11 @@ int finish(Trainer& trainer, const std::string& path, Progress& progress, const 
   return 0;
 }
 
+DataSet data_of(const TrainArguments& a, const TrainConfig& config, bool silent) {
+  return read_data({config.data, a.data_dir, config.subset, config.image_size, config.threads},
+                   {silent, a.quiet, a.strict});
+}
+
 /// A run, or as one of several ranks a part of it: new with this config, or, without one, resumed.
 int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config, Ranks& ranks) {
   const bool anew = new_config.has_value();
@@ -209,7 +231,7 @@ int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config,
   }
   torch::set_num_threads(config.threads);
   const std::string path = anew ? folder_of(a, config) : a.resume;
-  const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
+  const DataSet data = data_of(a, config, !ranks.leads());
   map_sizes(config.net, data.train.height, data.train.width);  // before anything is written
   ranks.agree("data", describe_data(data));
   if (ranks.leads() && anew) make_folder(led, path);
@@ -242,7 +264,7 @@ TrainConfig config_of_old(const TrainArguments& a, int processes) {
 
 /// All that can be checked before a training, and its config; nothing is written.
 int dry_run(const TrainArguments& a, const TrainConfig& config, const std::string& path) {
-  const DataSet data = load_data(config.data, data_directory(a.data_dir), config.subset);
+  const DataSet data = data_of(a, config, /*silent=*/false);
   check_training(config, data);
   if (a.resume.empty()) check_place_of_run(path);
   Progress progress(Progress::style_for_terminal(a.quiet));
@@ -280,8 +302,17 @@ void add_train(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("train", "Trains one of the paper's nets");
   auto a = std::make_shared<TrainArguments>();
   auto* data =
-      verb->add_option("--data", a->data, "mnist, svhn (train and extra), svhn-train or synthetic")
+      verb->add_option(
+              "--data", a->data,
+              "mnist, svhn (train and extra), svhn-train or synthetic; or DIR, a folder of "
+              "your own images: DIR/train/CLASS/ and DIR/test/CLASS/, or DIR/CLASS/, of "
+              "which a tenth is for testing, with PNG and JPEG files; or one with idx files "
+              "as MNIST's (docs/data.md)")
           ->default_str("mnist");
+  auto* image_size = add_image_size(*verb, a->image_size);
+  verb->add_flag(
+      "--strict", a->strict,
+      "A file of a folder that is no image, or a damaged one, is an error, not left out");
   auto* layer = verb->add_option("--layer", a->layers,
                                  "Layer spec, for all blocks; or given again, one for each block")
                     ->default_str("BN")
@@ -352,15 +383,17 @@ void add_train(CLI::App& app, Run& run) {
                  "Check settings and data, print the config as JSON that --config takes, and write "
                  "nothing");
   verb->add_flag("--quiet", a->quiet, "Say nothing but errors");
-  verb->add_option("--resume", a->resume,
-                   "Go on with the run in this folder, with its own settings; only --epochs, "
-                   "--target-error, --patience, --threads, --processes, --timeout, --set, "
-                   "--data-dir, --dry-run and --quiet may come with it (with other threads or "
-                   "processes the rest is not bit for bit the same)")
+  verb->add_option(
+          "--resume", a->resume,
+          "Go on with the run in this folder, with its own settings; only --epochs, "
+          "--target-error, --patience, --threads, --processes, --timeout, --set, "
+          "--data-dir, --strict, --dry-run and --quiet may come with it (with other threads or "
+          "processes the rest is not bit for bit the same)")
       ->type_name("DIR")
       ->default_str("none");
-  const std::vector<CLI::Option*> of_a_new_run = {data, layer,  config, head, padding,  out,
-                                                  seed, subset, batch,  rate, momentum, workers};
+  const std::vector<CLI::Option*> of_a_new_run = {data,    image_size, layer,  config, head,
+                                                  padding, out,        seed,   subset, batch,
+                                                  rate,    momentum,   workers};
   verb->callback([&run, a, of_a_new_run] {
     for (const CLI::Option* option : of_a_new_run)
       if (!a->resume.empty() && option->count() > 0)

@@ -5,26 +5,65 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 #include "base/text.h"
 #include "data/mnist.h"
+#include "data/own_data.h"
 #include "data/svhn.h"
 #include "data/synthetic.h"
 #include "io/file.h"
 
 namespace orthobatch {
+namespace {
+
+/// One of data_names().
+DataSet load_official(const std::string& name, const std::string& directory) {
+  DataSet data;
+  data.name = name;
+  if (name == "synthetic") {
+    load_synthetic(data.train, data.test);
+  } else if (name == "mnist") {
+    load_mnist(data_folder(name, directory), data.train, data.test);
+  } else {
+    const std::string folder = data_folder(name, directory);
+    const bool extra = name == "svhn" && file_exists(join_path(folder, svhn_files()[2].name));
+    load_svhn(folder, extra, data.train, data.test);
+  }
+  return data;
+}
+
+}  // namespace
 
 const std::vector<std::string>& data_names() {
   static const std::vector<std::string> names = {"mnist", "svhn", "svhn-train", "synthetic"};
   return names;
 }
 
+bool is_own_data(const std::string& name) { return name.find('/') != std::string::npos; }
+
+std::string data_title(const std::string& name) { return name.substr(name.find_last_of('/') + 1); }
+
 void require_data_name(const std::string& name) {
   const auto& names = data_names();
-  if (std::find(names.begin(), names.end(), name) == names.end())
-    throw std::invalid_argument("data: expected " + join_choices(names) + ", found '" + name + "'" +
-                                suggestion(name, names));
+  if (is_own_data(name) || std::find(names.begin(), names.end(), name) != names.end()) return;
+  throw std::invalid_argument("data: expected " + join_choices(names) +
+                              ", or a folder of images, found '" + printable(name) + "'" +
+                              suggestion(name, names));
+}
+
+std::string resolve_data(const std::string& text) {
+  const auto& names = data_names();
+  if (std::find(names.begin(), names.end(), text) != names.end()) return text;
+  std::error_code ignored;
+  if (!is_own_data(text) && !std::filesystem::is_directory(text, ignored)) require_data_name(text);
+  if (printable(text) != text)
+    throw std::invalid_argument(
+        "data: expected a path in UTF-8 without control characters, found " + printable(text));
+  std::string path = std::filesystem::absolute(text).lexically_normal().string();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
 }
 
 std::string data_directory(const std::string& option) {
@@ -54,19 +93,21 @@ std::string data_folder(const std::string& name, const std::string& directory) {
 }
 
 DataSet load_data(const std::string& name, const std::string& directory, int64_t subset) {
+  return load_data(DataRequest{name, directory, subset});
+}
+
+DataSet load_data(const DataRequest& request) {
+  const std::string& name = request.name;
   require_data_name(name);
   DataSet data;
-  data.name = name;
-  if (name == "synthetic") {
-    load_synthetic(data.train, data.test);
-  } else if (name == "mnist") {
-    load_mnist(data_folder(name, directory), data.train, data.test);
+  if (is_own_data(name)) {
+    data = load_own(request);
   } else {
-    const std::string folder = data_folder(name, directory);
-    const bool extra = name == "svhn" && file_exists(join_path(folder, svhn_files()[2].name));
-    load_svhn(folder, extra, data.train, data.test);
+    data = load_official(name, name == "synthetic" ? "" : data_directory(request.data_dir));
+    for (int digit = 0; digit < digit_classes; ++digit)
+      data.classes.push_back(std::to_string(digit));
   }
-  if (subset > 0) data.train.keep_first(subset);
+  if (request.subset > 0) data.train.keep_first(request.subset);
   data.scale = measure_scale(data.train);
   return data;
 }

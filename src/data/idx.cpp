@@ -57,10 +57,14 @@ Bytes read_maybe_gzip(const std::string& path) {
 }
 
 ImageSet images_from_idx(Idx images, const Idx& labels, const std::string& images_name,
-                         const std::string& labels_name) {
+                         const std::string& labels_name, int classes) {
   const auto dimensions = [](const Idx& idx) { return std::to_string(idx.sizes.size()); };
-  if (images.sizes.size() != 3)
-    throw FileError(images_name, "dimensions", "3 (images, rows, columns)", dimensions(images));
+  if (images.sizes.size() != 3 && images.sizes.size() != 4)
+    throw FileError(images_name, "dimensions", "3 (images, rows, columns), or 4 with channels",
+                    dimensions(images));
+  const int64_t channels = images.sizes.size() == 4 ? images.sizes[3] : 1;
+  if (channels != 1 && channels != 3)
+    throw FileError(images_name, "channels", "1 or 3", std::to_string(channels));
   if (labels.sizes.size() != 1)
     throw FileError(labels_name, "dimensions", "1 (labels)", dimensions(labels));
   if (images.sizes[1] > largest_side || images.sizes[2] > largest_side)
@@ -70,15 +74,16 @@ ImageSet images_from_idx(Idx images, const Idx& labels, const std::string& image
     throw FileError(labels_name, "labels", std::to_string(images.sizes[0]) + ", one for each image",
                     std::to_string(labels.sizes[0]));
   for (size_t i = 0; i < labels.data.size(); ++i)
-    if (labels.data[i] >= digit_classes)
-      throw FileError(labels_name, "label " + std::to_string(i + 1), "0 to 9",
-                      std::to_string(labels.data[i]));
+    if (labels.data[i] >= classes)
+      throw FileError(labels_name, "label " + std::to_string(i + 1),
+                      "0 to " + std::to_string(classes - 1), std::to_string(labels.data[i]));
   ImageSet set;
   set.height = static_cast<int>(images.sizes[1]);
   set.width = static_cast<int>(images.sizes[2]);
-  set.channels = 1;
+  set.channels = static_cast<int>(channels);
   set.pixels = std::move(images.data);
-  set.labels = labels.data;
+  set.labels.assign(labels.data.begin(), labels.data.end());
+  set.classes = classes;
   return set;
 }
 

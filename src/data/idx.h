@@ -20,8 +20,9 @@ Idx parse_idx(const Bytes& bytes, const std::string& name);
 /// The bytes of a file that may be gzip-compressed, uncompressed.
 Bytes read_maybe_gzip(const std::string& path);
 
-/// Images (count × height × width) and labels (count, 0 … 9) as one set.
+/// Images (count × height × width, or with channels after it: 1 or 3) and labels (count, 0 …
+/// classes − 1) as one set.
 ImageSet images_from_idx(Idx images, const Idx& labels, const std::string& images_name,
-                         const std::string& labels_name);
+                         const std::string& labels_name, int classes = digit_classes);
 
 }  // namespace orthobatch

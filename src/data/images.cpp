@@ -13,8 +13,8 @@ void ImageSet::keep_first(int64_t n) {
 }
 
 std::vector<int64_t> class_counts(const ImageSet& images) {
-  std::vector<int64_t> counts(digit_classes);
-  for (const uint8_t label : images.labels) ++counts.at(label);
+  std::vector<int64_t> counts(images.classes);
+  for (const Label label : images.labels) ++counts.at(label);
   return counts;
 }
 

@@ -8,6 +8,9 @@
 namespace orthobatch {
 
 constexpr int digit_classes = 10;
+constexpr int most_classes = 2048;
+
+using Label = uint16_t;
 
 struct ImageShape {
   int64_t height = 0, width = 0, channels = 0;
@@ -17,7 +20,8 @@ struct ImageSet {
   std::string name;  ///< "mnist train"
   int height = 0, width = 0, channels = 0;
   std::vector<uint8_t> pixels;  ///< count × height × width × channels
-  std::vector<uint8_t> labels;  ///< count, 0 … 9
+  std::vector<Label> labels;    ///< count, 0 … classes − 1
+  int classes = digit_classes;
 
   int64_t count() const { return static_cast<int64_t>(labels.size()); }
   int64_t image_size() const { return int64_t{height} * width * channels; }

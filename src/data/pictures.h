@@ -1,20 +1,23 @@
 #pragma once
 
-#include <array>
-
 #include "data/augment.h"
 #include "data/images.h"
 #include "io/png.h"
 
 namespace orthobatch {
 
-/// Ten rows, one a digit, each with `columns` of its images spread over the set. With an
-/// augmentation each image is drawn as training would see it in epoch 1 of `seed`.
+/// A row for each class, at most `most_rows`, with `columns` of its images spread over the set.
+/// With an augmentation each image is drawn as training would see it in epoch 1 of `seed`.
 Picture contact_sheet(const ImageSet& images, int columns, const Augmentation& augmentation,
                       uint64_t seed);
 
-/// Rows are labels, columns are answers; the darker a cell, the larger its share of the label.
-Picture confusion_picture(
-    const std::array<std::array<int64_t, digit_classes>, digit_classes>& confusion);
+constexpr int most_rows = 100;
+
+/// [label][answer]: how often.
+using Confusion = std::vector<std::vector<int64_t>>;
+
+/// Rows are labels, columns are answers; the darker a cell, the larger its share of the label. With
+/// many classes cells are small, and have no numbers in them.
+Picture confusion_picture(const Confusion& confusion);
 
 }  // namespace orthobatch

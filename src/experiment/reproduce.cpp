@@ -113,10 +113,12 @@ void Reproduction::write_description() const {
 }
 
 const DataSet& Reproduction::data_for(const TrainConfig& config) {
-  const std::string wanted = fmt::format("{} {}", config.data, config.subset);
+  const std::string wanted = fmt::format("{} {} {}", config.data, config.subset, config.image_size);
   if (wanted != data_loaded_) {
     data_ = DataSet();  // not two at once: SVHN has 2 GB
-    data_ = load_data(config.data, data_directory(options_.data_dir), config.subset);
+    data_ = load_data(DataRequest{config.data, options_.data_dir, config.subset, config.image_size,
+                                  config.threads});
+    for (const std::string& line : data_.bad) progress_.line(line);
     data_loaded_ = wanted;
   }
   return data_;

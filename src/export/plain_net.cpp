@@ -112,7 +112,7 @@ PlainNet plain_net(const Checkpoint& checkpoint, InputForm input) {
   out.image = checkpoint.image;
   out.classes = checkpoint.net->fc->options.out_features();
   out.facts = {{"layer", layers_text(checkpoint.config)},
-               {"data", checkpoint.config.data},
+               {"data", data_title(checkpoint.config.data)},
                {"epochs", std::to_string(checkpoint.state.epoch)},
                {"input", to_string(input)},
                {"orthobatch", ORTHOBATCH_VERSION}};

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "io/checksum.h"
-#include "io/stored_zip.h"
 #include "io/pickle_0_1.h"
+#include "io/stored_zip.h"
 
 namespace orthobatch {
 namespace {

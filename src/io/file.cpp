@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -63,6 +64,21 @@ size_t read_waiting(const Descriptor& file, const std::string& path, char* out, 
     pollfd wait = {file.get(), POLLIN, 0};
     patient = ::poll(&wait, 1, n == 0 ? writer_patience_ms : -1) > 0 && !(wait.revents & POLLHUP);
   }
+}
+
+Bytes read_size(const Descriptor& file, const std::string& path, uint64_t size) {
+  Bytes bytes(size);
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw FileError(path, "cannot read", errno);
+    if (n == 0)
+      throw FileError(path, "size", std::to_string(size) + " bytes",
+                      std::to_string(done) + " (it shrank while being read)");
+    done += static_cast<size_t>(n);
+  }
+  return bytes;
 }
 
 void write_all(int fd, const char* data, size_t size, const std::string& path) {
@@ -157,18 +173,13 @@ Bytes read_file(const std::string& path, uint64_t limit) {
   if (size > limit)
     throw FileError(path, "size", "at most " + std::to_string(limit) + " bytes",
                     std::to_string(size));
-  Bytes bytes(size);
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw FileError(path, "cannot read", errno);
-    if (n == 0)
-      throw FileError(path, "size", std::to_string(size) + " bytes",
-                      std::to_string(done) + " (it shrank while being read)");
-    done += static_cast<size_t>(n);
-  }
-  return bytes;
+  return read_size(file, path, size);
+}
+
+Bytes read_start(const std::string& path, uint64_t most) {
+  const Descriptor file = open_file(path);
+  return read_size(file, path,
+                   std::min(most, static_cast<uint64_t>(status_of(file, path).st_size)));
 }
 
 std::string read_text(const std::string& path, uint64_t limit) {

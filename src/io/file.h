@@ -54,7 +54,10 @@ Bytes read_file(const std::string& path, uint64_t limit = uint64_t{1} << 32);
 /// The same as text.
 std::string read_text(const std::string& path, uint64_t limit = uint64_t{1} << 20);
 
-/// The same of what the user names as input, which may be a pipe or a device, /dev/stdin for one.
+/// The first `most` bytes of a regular file; all of it where it has no more.
+Bytes read_start(const std::string& path, uint64_t most);
+
+/// All text of what the user names as input, which may be a pipe or a device, /dev/stdin for one.
 /// Waits for its writer; a pipe that nobody opens for writing is given up after some seconds.
 std::string read_input(const std::string& path, uint64_t limit = uint64_t{1} << 20);
 

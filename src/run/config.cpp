@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "data/catalogue.h"
+#include "data/image_size.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
 
@@ -121,12 +122,12 @@ void require(bool holds, const std::string& name, const std::string& expected, d
 
 TrainConfig paper_config(const std::string& data, const std::string& layer) {
   require_data_name(data);
-  const bool svhn = data.rfind("svhn", 0) == 0;
+  const bool own = is_own_data(data), svhn = own || data.rfind("svhn", 0) == 0;
   TrainConfig config;
   config.data = data;
   config.net.blocks = {{3, 1, svhn ? 32 : 16, layer}, {4, 2, 64, layer}, {3, 1, 128, layer}};
   if (svhn) {
-    config.augment.zoom_in = 2;
+    config.augment.zoom_in = own ? 0 : 2;
     config.schedule.slow_epochs = 1;
     config.schedule.max_batch = 1024;
     config.schedule.growing_factor = 1;
@@ -159,6 +160,7 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   fields.flag("fold", config.net.fold);
   fields.integer("sample_stride", config.net.sample_stride);
   fields.integer("subset", config.subset);
+  fields.text("image_size", config.image_size);
   fields.integer("epochs", config.epochs);
   fields.integer("seed", config.seed);
   fields.integer("threads", config.threads);
@@ -202,6 +204,7 @@ nlohmann::ordered_json to_json(const TrainConfig& config) {
   nlohmann::ordered_json out;
   out["data"] = config.data;
   out["subset"] = config.subset;
+  if (!config.image_size.empty()) out["image_size"] = config.image_size;
   out["epochs"] = config.epochs;
   if (config.stop.any()) out["stop"] = stop_json(config.stop);
   out["seed"] = config.seed;
@@ -257,6 +260,12 @@ void check_config(TrainConfig& config) {
           config.checkpoint_minutes);
   require(config.refresh_images == 0 || config.refresh_images >= 2, "refresh_images",
           "0 (none), or 2 or more", static_cast<double>(config.refresh_images));
+  if (!config.image_size.empty()) {
+    parse_image_size(config.image_size, "config: image_size");
+    if (!is_own_data(config.data))
+      throw std::invalid_argument(fmt::format(
+          "config: image_size: expected only with a folder of images, found with {}", config.data));
+  }
   require(config.subset >= 0, "subset", "0 or more", static_cast<double>(config.subset));
   const auto pixels = [](const char* name, double x) {
     require(x >= 0 && x <= 14, std::string("augment: ") + name, "0 to 14 pixels", x);

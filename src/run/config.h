@@ -44,8 +44,9 @@ struct NetConfig {
 constexpr int most_processes = 1 << 16;
 
 struct TrainConfig {
-  std::string data;    ///< mnist, svhn, svhn-train or synthetic
-  int64_t subset = 0;  ///< only the first so many training images; 0: all
+  std::string data;        ///< mnist, svhn, svhn-train or synthetic; or a folder of one's own
+  int64_t subset = 0;      ///< only the first so many training images; 0: all
+  std::string image_size;  ///< that those of a folder get, "32x32"; empty: as docs/data.md says
   Augmentation augment;
   NetConfig net;
   ScheduleRules schedule;
@@ -62,7 +63,8 @@ struct TrainConfig {
       10;  ///< between checkpoints inside an epoch; each epoch ends with one
 };
 
-/// The paper's column for a data set: nets, rules, augmentation. `layer` in every block.
+/// The paper's column for a data set: nets, rules, augmentation. `layer` in every block. For a
+/// folder of one's own that of SVHN, without augmentation.
 TrainConfig paper_config(const std::string& data, const std::string& layer);
 
 /// A config, or the part of one that differs from the paper's, as read from JSON. `name` is what

@@ -2,6 +2,8 @@
 
 #include <cctype>
 
+#include "data/catalogue.h"
+
 namespace orthobatch {
 namespace {
 
@@ -13,7 +15,9 @@ bool stays(char c) {
 }  // namespace
 
 std::string run_name(const std::string& data, const std::string& row, uint64_t seed) {
-  std::string name = data + "-";
+  std::string name = data_title(data);
+  for (char& c : name) c = stays(c) ? c : '_';
+  name += "-";
   for (const char c : row) {
     if (stays(c))
       name += c;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "data/catalogue.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "run/config.h"
@@ -61,7 +62,7 @@ void read_metrics(const std::string& path, RunRecord& run) {
 void read_config(const std::string& path, RunRecord& run) {
   const json object = parse_json(read_text(path), path);
   const TrainConfig config = config_from_json(object, path);
-  run.data = config.data;
+  run.data = data_title(config.data);
   run.layers = layers_text(config);
   nlohmann::ordered_json settings = deciding_settings(config);
   settings.erase("seed");

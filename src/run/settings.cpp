@@ -17,7 +17,7 @@ using nlohmann::json;
 /// Every member that config.json may have, by its dotted name.
 const std::vector<std::string>& setting_names() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> out = {"layer"};
+    std::vector<std::string> out = {"layer", "image_size"};
     TrainConfig full = paper_config("mnist", "BN");
     full.stop = {1, 1, 1};  // a config has only the rules that are asked for
     const json config = to_json(full);

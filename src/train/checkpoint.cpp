@@ -110,7 +110,7 @@ class TensorReader {
 
 /// Bytes of the largest tensors of a net, without building it: a config in a small file may ask for
 /// more than the machine has.
-double least_size(const ImageShape& image, const NetConfig& config) {
+double least_size(const ImageShape& image, const NetConfig& config, size_t classes) {
   double size = 0, in = static_cast<double>(image.channels);
   for (const BlockConfig& block : config.blocks) {
     const auto fov = static_cast<double>(block.fov), channels = static_cast<double>(block.channels);
@@ -122,16 +122,16 @@ double least_size(const ImageShape& image, const NetConfig& config) {
   }
   const auto [height, width] = map_sizes(config, image.height, image.width).back();
   const auto places = static_cast<double>(height * width);
-  return size + 4 * digit_classes * (config.head == Head::flat ? in * places : in);
+  return size + 4 * static_cast<double>(classes) * (config.head == Head::flat ? in * places : in);
 }
 
 void take_tensors(const Safetensors& file, Checkpoint& out) {
-  const double least = least_size(out.image, out.config.net);
+  const double least = least_size(out.image, out.config.net, out.classes.size());
   if (static_cast<double>(file.bytes.size()) < least)
     throw FileError(out.path, "size",
                     fmt::format("at least {:.0f} bytes for the net in its config", least),
                     std::to_string(file.bytes.size()));
-  out.net = DigitNet(out.image, out.config.net);
+  out.net = DigitNet(out.image, out.config.net, static_cast<int64_t>(out.classes.size()));
   const torch::NoGradGuard no_grad;
   TensorReader tensors(file, out.path);
   for (const auto& item : out.net->named_buffers())
@@ -172,6 +172,16 @@ void take_found(const json& config, Checkpoint& out) {
       if (!x.is_number() || !std::isfinite(x.get<double>()) ||
           (scale == deviation && x.get<double>() <= 0))
         fail("mean and deviation", "finite numbers, deviations above 0");
+  }
+  if (const json* classes = inner.array("classes")) {
+    const auto text = [](const json& name) { return name.is_string(); };
+    if (classes->size() < 2 || classes->size() > size_t{most_classes} ||
+        !std::all_of(classes->begin(), classes->end(), text))
+      fail("classes", fmt::format("2 to {} names", most_classes));
+    out.classes = classes->get<std::vector<std::string>>();
+  } else {  // of the paper's data
+    for (int digit = 0; digit < digit_classes; ++digit)
+      out.classes.push_back(std::to_string(digit));
   }
   out.scale = {mean->get<std::vector<double>>(), deviation->get<std::vector<double>>()};
 }
@@ -243,6 +253,15 @@ Checkpoint parse_checkpoint(Bytes bytes, const std::string& path) {
 
 Checkpoint read_checkpoint(const std::string& path) {
   return parse_checkpoint(read_file(path, largest_checkpoint), path);
+}
+
+DataRequest test_request(const Checkpoint& checkpoint, const std::string& data) {
+  DataRequest request{data.empty() ? checkpoint.config.data : data, ""};
+  request.subset = checkpoint.config.subset;
+  request.shape = checkpoint.image;
+  request.classes = checkpoint.classes;
+  request.test_only = true;
+  return request;
 }
 
 std::vector<torch::Tensor> momenta_of(const DigitNet& net, const torch::optim::SGD& optimizer) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "data/images.h"
+#include "data/catalogue.h"
 #include "io/file.h"
 #include "train/net.h"
 #include "train/train_state.h"
@@ -19,11 +19,12 @@ namespace orthobatch {
 /// A checkpoint as read: all of it is checked, and fits together.
 struct Checkpoint {
   std::string path;
-  bool of_0_1 = false;   ///< an archive, which the next save replaces
-  TrainConfig config;    ///< checked
-  nlohmann::json found;  ///< what config.json records of the data
-  ImageShape image;      ///< of that data …
-  InputScale scale;      ///< … and the scale of the net's input
+  bool of_0_1 = false;               ///< an archive, which the next save replaces
+  TrainConfig config;                ///< checked
+  nlohmann::json found;              ///< what config.json records of the data
+  ImageShape image;                  ///< of that data …
+  InputScale scale;                  ///< … and the scale of the net's input
+  std::vector<std::string> classes;  ///< their names
   TrainState state;
   DigitNet net{nullptr};               ///< with its weights and statistics
   std::vector<torch::Tensor> momenta;  ///< of each of its parameters; none before the first step
@@ -40,6 +41,10 @@ constexpr uint64_t largest_checkpoint = uint64_t{1} << 32;
 /// of another type or shape, a number that is not finite, a state that no training reaches.
 Checkpoint parse_checkpoint(Bytes bytes, const std::string& path);
 Checkpoint read_checkpoint(const std::string& path);
+
+/// Its test images, in the shape of its net and with the labels of its classes, be they a user's
+/// own; with a name of another data set those.
+DataRequest test_request(const Checkpoint& checkpoint, const std::string& data = "");
 
 /// The momenta of the net's parameters; none before the first step.
 std::vector<torch::Tensor> momenta_of(const DigitNet& net, const torch::optim::SGD& optimizer);

@@ -1,9 +1,11 @@
 #include "train/evaluate.h"
 
+#include <fmt/core.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "data/augment.h"
 
@@ -31,11 +33,16 @@ double sum_over_ranks(Evaluation& result, double loss_sum, Ranks& ranks) {
 
 std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
                                    const std::atomic<bool>& stop, Ranks& ranks) {
+  if (net->fc->options.out_features() != images.classes)
+    throw std::invalid_argument(fmt::format("classes: expected {} as the net has, found {} in {}",
+                                            net->fc->options.out_features(), images.classes,
+                                            images.name));
   const torch::NoGradGuard no_grad;
   const bool was_training = net->is_training();
   net->eval();
   const Resampler convert(images.height, images.width, images.channels, scale);
   Evaluation result;
+  result.confusion.assign(images.classes, std::vector<int64_t>(images.classes));
   double loss_sum = 0;
   const int64_t end = ranks.share_of_work().last(images.count());
   for (int64_t start = ranks.share_of_work().first(images.count()); start < end && !stop;

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <optional>
 
 #include "data/images.h"
+#include "data/pictures.h"
 #include "ranks/ranks.h"
 #include "train/net.h"
 
@@ -14,7 +14,7 @@ namespace orthobatch {
 struct Evaluation {
   int64_t images = 0, wrong = 0;
   double loss = 0;  ///< mean cross-entropy
-  std::array<std::array<int64_t, digit_classes>, digit_classes> confusion{};  ///< [label][answer]
+  Confusion confusion;
 
   double error_percent() const {
     return images > 0 ? 100.0 * static_cast<double>(wrong) / static_cast<double>(images) : 0;
@@ -22,7 +22,8 @@ struct Evaluation {
 };
 
 /// Runs the net in evaluation mode, without augmentation; leaves it in the mode it was in. Empty
-/// when `stop` became true on the way. Each rank takes a share of the images.
+/// when `stop` became true on the way. Each rank takes a share of the images. Throws
+/// std::invalid_argument where the net has other classes than the set.
 std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
                                    const std::atomic<bool>& stop, Ranks& ranks = this_process());
 

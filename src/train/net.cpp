@@ -26,7 +26,8 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& x) {
   return norm(conv(x).relu_());
 }
 
-DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config) : head_(config.head) {
+DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config, int64_t classes)
+    : head_(config.head) {
   int64_t channels = image.channels;
   for (const BlockConfig& block : config.blocks) {
     blocks.push_back(
@@ -38,7 +39,7 @@ DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config) : h
   const int64_t places = height * width;
   flat_scale_ = std::pow(static_cast<double>(places), -config.flat_exponent);
   fc = register_module(
-      "fc", torch::nn::Linear(head_ == Head::flat ? channels * places : channels, digit_classes));
+      "fc", torch::nn::Linear(head_ == Head::flat ? channels * places : channels, classes));
   for (Block& block : blocks)
     block->conv->weight.set_data(block->conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
   name_layers(*this);

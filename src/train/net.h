@@ -27,12 +27,12 @@ class BlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// The paper's net: blocks, the head, FC. Its output are the ten logits. Weights are channels last,
-/// as its input should be. Layers are folded into what reads them, where the config says so and
-/// they are no BN: parameters and their names are the same either way.
+/// The paper's net: blocks, the head, FC. Its output are the logits, one a class. Weights are
+/// channels last, as its input should be. Layers are folded into what reads them, where the config
+/// says so and they are no BN: parameters and their names are the same either way.
 class DigitNetImpl : public torch::nn::Module {
  public:
-  DigitNetImpl(const ImageShape& image, const NetConfig& config);
+  DigitNetImpl(const ImageShape& image, const NetConfig& config, int64_t classes = digit_classes);
   torch::Tensor forward(const torch::Tensor& x);
 
   /// Its own modules in a row; FC is a copy, with the scale of a flat head in its weights.

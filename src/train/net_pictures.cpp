@@ -16,7 +16,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int64_t images_shown_to_net = 500;
-constexpr int sample_columns = 5;
+constexpr int sample_columns = 5, sample_rows = 10;
 
 /// −1 … 1 to 1 … 255; 128 is 0.
 uint8_t quantized(double x) {
@@ -69,8 +69,8 @@ ordered_json samples(const ImageSet& set, const Augmentation& augmentation, uint
   Augmenter augment(set, picture_scale(set.channels), augmentation, seed);
   std::vector<float> values(set.image_size());
   std::vector<uint8_t> bytes;
-  for (int digit = 0; digit < digit_classes; ++digit) {
-    const auto it = std::find(set.labels.begin(), set.labels.end(), digit);
+  for (int label = 0; label < std::min(set.classes, sample_rows); ++label) {
+    const auto it = std::find(set.labels.begin(), set.labels.end(), label);
     if (it == set.labels.end()) continue;
     const int64_t index = it - set.labels.begin();
     bytes.insert(bytes.end(), set.image(index), set.image(index) + set.image_size());

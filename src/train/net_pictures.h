@@ -14,7 +14,8 @@ namespace orthobatch {
 ///                           statistics of evaluation: upper triangle by rows, 128 + 127 r
 ///   filters.data            the first convolution, count × height × width × channels,
 ///                           128 + 127 w / scale
-///   samples.data            one training image of each digit, as it is and as `columns` − 1 epochs
+///   samples.data            one training image of each class, of ten at most, as it is and as
+///   `columns` − 1 epochs
 ///                           see it: images of height × width × channels
 nlohmann::ordered_json net_pictures(DigitNet& net, const DataSet& data, const TrainConfig& config,
                                     int64_t epoch);

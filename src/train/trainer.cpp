@@ -35,21 +35,26 @@ constexpr double largest_weight = 1e6;  // of a net that still trains
 
 ordered_json describe_data(const DataSet& data) {
   Md5 labels;
-  labels.update(data.train.labels.data(), data.train.labels.size());
-  labels.update(data.test.labels.data(), data.test.labels.size());
-  return {{"train_images", data.train.count()},
-          {"test_images", data.test.count()},
-          {"image", {data.train.height, data.train.width, data.train.channels}},
-          {"mean", data.scale.mean},
-          {"deviation", data.scale.deviation},
-          {"labels_md5", labels.hex()}};
+  for (const ImageSet* set : {&data.train, &data.test})
+    for (const Label label : set->labels) {
+      const uint8_t bytes[] = {static_cast<uint8_t>(label), static_cast<uint8_t>(label >> 8)};
+      labels.update(bytes, set->classes <= 256 ? 1 : 2);
+    }
+  ordered_json out = {{"train_images", data.train.count()},
+                      {"test_images", data.test.count()},
+                      {"image", {data.train.height, data.train.width, data.train.channels}},
+                      {"mean", data.scale.mean},
+                      {"deviation", data.scale.deviation},
+                      {"labels_md5", labels.hex()}};
+  if (data.own) out["classes"] = data.classes;
+  return out;
 }
 
 void require_same_data(const nlohmann::json& described, const DataSet& data,
                        const std::string& name) {
-  const nlohmann::json now = describe_data(data);
+  const ordered_json now = describe_data(data);  // counts first: they say most
   for (const auto& [key, value] : now.items())
-    if (!described.contains(key) || described.at(key) != value)
+    if (!described.contains(key) || described.at(key) != nlohmann::json(value))
       throw std::invalid_argument(fmt::format(
           "{}: the data is not what the run was trained on: {}: expected {}, found {}", name, key,
           described.contains(key) ? described.at(key).dump() : "nothing", value.dump()));
@@ -104,7 +109,7 @@ void Trainer::begin() {
   // All that torch's generator is asked for is the weights the run starts from, here and in
   // initialize().
   torch::manual_seed(config_.seed);
-  take_net(DigitNet(data_.train.shape(), config_.net));
+  take_net(DigitNet(data_.train.shape(), config_.net, data_.train.classes));
   write_file(folder_->config(), config_text_);
   state_.schedule = schedule_.state();
   BatchLoader whole(data_.train, data_.scale, config_.augment, config_.seed, 1);
@@ -138,7 +143,7 @@ void Trainer::resume(Checkpoint checkpoint, const ordered_json& changed) {
 }
 
 void Trainer::follow() {
-  take_net(DigitNet(data_.train.shape(), config_.net));
+  take_net(DigitNet(data_.train.shape(), config_.net, data_.train.classes));
   join_ranks();
 }
 

@@ -1,0 +1,101 @@
+#include "cli/reading.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <stdexcept>
+#include <thread>
+
+#include "base/text.h"
+#include "cli/options.h"
+
+namespace orthobatch::cli {
+namespace {
+
+constexpr size_t files_named = 20;
+
+/// On a terminal, ten times a second at most; gone at the end of its scope.
+class ReadingLine {
+ public:
+  ReadingLine(const char* what, bool shown)
+      : what_(what), shown_(shown && ::isatty(STDERR_FILENO)) {}
+  ~ReadingLine() {
+    if (drawn_) std::fputs("\r\033[K", stderr);
+  }
+  void operator()(int64_t done, int64_t all) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!shown_ || now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    drawn_ = true;
+    std::fputs(
+        fmt::format("\r\033[K{}: {} of {}", what_, count_text(done), count_text(all)).c_str(),
+        stderr);
+    std::fflush(stderr);
+  }
+
+ private:
+  const char* what_;
+  bool shown_, drawn_ = false;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+void tell_bad_files(const DataSet& data) {
+  for (size_t i = 0; i < std::min(files_named, data.bad.size()); ++i) complain(data.bad[i]);
+  if (data.bad.size() > files_named)
+    complain(fmt::format("and {} more such files", count_text(data.bad.size() - files_named)));
+  const int64_t good = data.train.count() + data.test.count();
+  complain(fmt::format("{}: {} file{} left out, {} images taken", printable(data.name),
+                       count_text(data.bad.size()), data.bad.size() == 1 ? "" : "s",
+                       count_text(good)));
+}
+
+}  // namespace
+
+CLI::Option* add_image_size(CLI::App& verb, std::string& size) {
+  return verb
+      .add_option("--image-size", size,
+                  "Columns and rows that the images of a folder are scaled to, 1x1 to 4096x4096")
+      ->type_name("WxH")
+      ->default_str("the commonest size among them, brought to 16 to 64");
+}
+
+DataSet read_data(DataRequest request, const Telling& telling) {
+  DataSet data;
+  {
+    ReadingLine line("reading images", !telling.quiet && !telling.silent);
+    request.progressed = [&](int64_t done, int64_t all) { line(done, all); };
+    data = load_data(request);
+  }
+  if (!telling.quiet && !telling.silent)
+    for (const std::string& note : data.notes) std::fputs((note + "\n").c_str(), stderr);
+  if (!telling.silent && !data.bad.empty()) tell_bad_files(data);
+  if (telling.strict && !data.bad.empty())
+    throw std::invalid_argument(fmt::format(
+        "--strict: {}: expected nothing but images, found {} file{} that cannot be used",
+        printable(data.name), data.bad.size(), data.bad.size() == 1 ? "" : "s"));
+  return data;
+}
+
+OwnSurvey look_at_data(DataRequest request, const Telling& telling) {
+  ReadingLine line("looking at images", !telling.quiet && !telling.silent);
+  request.progressed = [&](int64_t done, int64_t all) { line(done, all); };
+  return survey_own(request);
+}
+
+int all_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+std::string count_text(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(i, ",");
+  return digits;
+}
+
+std::string shape_text(const DataSet& data) {
+  return fmt::format("{}×{} pixels, {}, {} classes", data.test.width, data.test.height,
+                     data.test.channels == 1 ? "grey" : "colour", data.classes.size());
+}
+
+}  // namespace orthobatch::cli

@@ -1,0 +1,16 @@
+#pragma once
+// A PNG or JPEG file, told by its content and not by its name.
+
+#include <string>
+
+#include "io/pixels.h"
+
+namespace orthobatch {
+
+/// What a file's head says. Throws FileError where it is no image, or cannot be read.
+PixelSize look_at_image(const std::string& path);
+
+/// The image, scaled. Throws FileError where it is damaged.
+Pixels read_image(const std::string& path, int width, int height);
+
+}  // namespace orthobatch

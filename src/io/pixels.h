@@ -1,0 +1,24 @@
+#pragma once
+// An image as its file is decoded.
+
+#include <cstdint>
+#include <vector>
+
+namespace orthobatch {
+
+/// Rows from the top, 8 bits a channel: grey (1) or RGB (3).
+struct Pixels {
+  int width = 0, height = 0, channels = 0;
+  std::vector<uint8_t> bytes;  ///< height × width × channels
+};
+
+/// What the head of a file says of it.
+struct PixelSize {
+  int width = 0, height = 0;
+  bool grey = false;  ///< stored as such; a colour format may hold grey pixels too
+};
+
+/// A file that says it has more is refused before anything is made of it: 64 Mi, 8192×8192.
+constexpr int64_t most_pixels = int64_t{1} << 26;
+
+}  // namespace orthobatch
