@@ -104,6 +104,8 @@ int main(int argc, char** argv) {
   orthobatch::cli::add_layers(app, run);
   orthobatch::cli::add_check(app, run);
   orthobatch::cli::add_bench(app, run);
+  orthobatch::cli::add_completion(app, run);
+  orthobatch::cli::add_manual(app, run);
   orthobatch::cli::refuse_empty_values(app);
   if (const std::string complaint = unknown_verb(app, argc, argv); !complaint.empty()) {
     complain(complaint);

@@ -1,7 +1,12 @@
 #include "cli/version.h"
 
 #include <fmt/core.h>
+#include <openssl/opensslv.h>
 #include <torch/version.h>
+#include <zlib.h>
+
+#include <CLI/Version.hpp>
+#include <nlohmann/json.hpp>
 
 #include "base/processor.h"
 #include "core/linalg.h"
@@ -9,15 +14,29 @@
 #include "orthobatch/version.h"
 
 namespace orthobatch::cli {
+namespace {
+
+std::string compiler() {
+#ifdef __clang__
+  return fmt::format("clang {}", __clang_version__);
+#else
+  return fmt::format("g++ {}", __VERSION__);
+#endif
+}
+
+}  // namespace
 
 std::string version_text() {
   const BlasCore core = blas_core();
   const std::string blas =
       to_string(core) + (core.better.empty() ? "" : " (at work: " + core.better + ")");
   return fmt::format(
-      "orthobatch {}\nlibtorch {}, float products {}, NxN work {}, own loops {}, g++ {}",
+      "orthobatch {}\nlibtorch {}, float products {}, NxN work {}, own loops {}\n"
+      "built with {}, {}; CLI11 {}, fmt {}.{}.{}, nlohmann-json {}.{}.{}, zlib {}, OpenSSL {}",
       ORTHOBATCH_VERSION, TORCH_VERSION, core::linalg::products_library(), blas,
-      kernels::loops_name(), __VERSION__);
+      kernels::loops_name(), compiler(), ORTHOBATCH_BUILD_TYPE, CLI11_VERSION, FMT_VERSION / 10000,
+      FMT_VERSION / 100 % 100, FMT_VERSION % 100, NLOHMANN_JSON_VERSION_MAJOR,
+      NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH, ZLIB_VERSION, OPENSSL_VERSION_STR);
 }
 
 }  // namespace orthobatch::cli
