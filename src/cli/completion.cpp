@@ -80,7 +80,7 @@ _orthobatch() {
     compgen -W "${words//@files/}" -- "$word"
     [[ $words == *@files* ]] && compgen -f -- "$word"
   )
-  [[ $words != *@files* ]] || compopt -o filenames 2>/dev/null
+  [[ $words != *@files* ]] || compopt -o filenames
 }
 complete -F _orthobatch orthobatch
 )";

@@ -35,7 +35,8 @@ std::string zsh_action(const OptionEntry& option) {
 std::string zsh_option(const OptionEntry& option) {
   std::string out;
   for (const std::string& name : option.names) {
-    out += fmt::format(" \\\n    '{}{}[{}]", option.repeated ? "*" : "", name,
+    const bool joined = !option.value.empty() && name[1] == '-';  // --name=value too
+    out += fmt::format(" \\\n    '{}{}{}[{}]", option.repeated ? "*" : "", name, joined ? "=" : "",
                        zsh_escaped(short_help(option.help)));
     if (!option.value.empty())
       out += fmt::format(":{}:{}", zsh_escaped(option.value), zsh_action(option));

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# The Debian packages that cpack makes of a build tree: their fields and files, and what is in them at work where
+# dpkg-deb unpacks it.
+#
+#   test_packages.sh PROGRAM SOURCE BUILD CXX PYTHON|none
+source=$2 build=$3 cxx=$4 python=$5
+. "$source/tests/program.sh"
+. "$source/tests/completions.sh"
+
+finish() {
+  [ "$failures" -eq 0 ] || { echo "$failures failures"; exit 1; }
+  exit 0
+}
+must() { "$@" || fail "$*"; }
+
+cpack -G DEB --config "$build/CPackConfig.cmake" -B "$work/debs" >cpack.log 2>&1 || { cat cpack.log; exit 1; }
+version=$("$program" --version | sed -n '1s/.* //p')
+series=${version%.*}
+names="liborthobatch-dev orthobatch"
+[ "$python" = none ] || names+=" python3-orthobatch"
+shared=
+if ls debs/liborthobatch"$series"_* >/dev/null 2>&1; then names+=" liborthobatch$series" shared=yes; fi
+
+# Fields: of each package, what it depends on.
+depends() {
+  case $1 in
+    orthobatch) echo libc6 libtorch libfmt ;;
+    python3-orthobatch) echo python3 python3-torch libtorch ;;
+    liborthobatch-dev) echo libtorch-dev ${shared:+"liborthobatch$series (= $version"} ;;
+    *) echo libc6 libtorch ;;
+  esac
+}
+root=$work/root
+for name in $names; do
+  deb=$(echo debs/"$name"_"$version"-*_"$(dpkg --print-architecture)".deb)
+  [ -e "$deb" ] || { fail "$name: expected a package of version $version, found $(ls debs)"; finish; }
+  [ "$(dpkg-deb -f "$deb" Package)" = "$name" ] || fail "$deb: named $(dpkg-deb -f "$deb" Package)"
+  for on in $(depends "$name" | sed 's/ (.*//'); do
+    dpkg-deb -f "$deb" Depends | grep -qE "(^|, )$on" || fail "$name: expected a dependency $on, found $(dpkg-deb -f "$deb" Depends)"
+  done
+  dpkg-deb -f "$deb" Description Maintainer Section | grep -q . || fail "$name: no description"
+  dpkg-deb -c "$deb" >list
+  grep -vE '^(-rw-r--r--|-rwxr-xr-x|drwxr-xr-x|lrwxrwxrwx) root/root ' list && fail "$name: modes or owners"
+  for file in copyright changelog.gz changelog.Debian.gz; do
+    grep -q "/usr/share/doc/$name/$file\$" list || fail "$name: expected $file"
+  done
+  dpkg-deb -x "$deb" "$root"
+done
+[ -z "$shared" ] || dpkg-deb -f debs/liborthobatch-dev_*.deb Depends | grep -qF "liborthobatch$series (= $version-" ||
+  fail "liborthobatch-dev: expected the runtime library of the same version"
+
+# Nothing of the machine they were made on; no names of symbols that nobody needs.
+grep -rlF -e "$source" -e "$build" "$root" && fail "a path of the build machine"
+while read -r file; do
+  readelf -d "$file" | grep -E 'RPATH|RUNPATH' && fail "$file: a path of libraries"
+  readelf -S "$file" | grep -q '\.symtab' && fail "$file: not stripped"
+done < <(find "$root" -type f \( -name '*.so*' -o -path '*/bin/*' \))
+libraries=$(dirname "$(find "$root/usr/lib" -name liborthobatch.a -o -name liborthobatch.so | head -n 1)")
+
+# The program, in a folder of its own, and what describes it.
+program=$root/usr/bin/orthobatch
+expect 0 "^built with (g\+\+|clang) [0-9.]+.*(Release|Debug|RelWithDebInfo|MinSizeRel)" --version
+expect 0 'best epoch 1' train --data synthetic --epochs 1 --subset 256 --out run
+list_verbs
+check_manual <(zcat "$root/usr/share/man/man1/orthobatch.1.gz")
+check_bash "$root/usr/share/bash-completion/completions/orthobatch"
+check_fish "$root/usr/share/fish/vendor_completions.d/orthobatch.fish"
+check_zsh "$root/usr/share/zsh/vendor-completions/_orthobatch"
+
+# A program of a user: through pkg-config, shared and static, and through CMake.
+export PKG_CONFIG_PATH=$libraries/pkgconfig
+main=$source/tests/consumer/main.cpp
+run_consumer() { LD_LIBRARY_PATH=$libraries "$1" 2>&1 | grep -q "^orthobatch $version\$" || fail "$1 does not run"; }
+if must pkg-config --exists --print-errors "orthobatch = $version"; then
+  read -ra flags < <(pkg-config --cflags orthobatch)
+  must "$cxx" -w "${flags[@]}" -c "$main" -o main.o
+  read -ra flags < <(pkg-config --libs orthobatch)
+  must "$cxx" main.o "${flags[@]}" -o with_pkg_config
+  run_consumer ./with_pkg_config
+  read -ra flags < <(pkg-config --static --libs orthobatch)
+  if [ -e "$libraries/liborthobatch.a" ]; then
+    must "$cxx" main.o -Wl,--as-needed "$libraries/liborthobatch.a" "${flags[@]}" -o with_archive
+    run_consumer ./with_archive
+    readelf -d with_archive | grep -q 'liborthobatch\.so' && fail "with_archive needs the shared library"
+  fi
+fi
+if [ -n "$shared" ]; then
+  readelf -d with_pkg_config | grep -qF "[liborthobatch.so.$series]" || fail "expected the name liborthobatch.so.$series"
+  must cmake -S "$source/tests/consumer" -B with_cmake -DBUILD_SHARED_LIBS=ON -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_PREFIX_PATH="$root/usr" >cmake.log 2>&1
+  must cmake --build with_cmake >cmake.log 2>&1
+  run_consumer with_cmake/consumer
+  readelf -d with_cmake/consumer | grep -qF "[liborthobatch.so.$series]" || fail "CMake took the static library"
+fi
+
+if [ "$python" != none ]; then
+  said=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/usr/lib/python3/dist-packages "$python" -c '
+import torch, orthobatch
+orthobatch.BatchOrtho2d(8, "ZCA(1e-5)")(torch.randn(4, 8, 3, 3)).square().sum().backward()
+print(orthobatch.__file__)' 2>&1 | tail -n 1)
+  [[ $said == "$root/"* ]] || fail "Python: $said"
+fi
+finish
