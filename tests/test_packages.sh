@@ -11,7 +11,8 @@ finish() {
   [ "$failures" -eq 0 ] || { echo "$failures failures"; exit 1; }
   exit 0
 }
-must() { "$@" || fail "$*"; }
+# must COMMAND: its output is shown where it fails
+must() { "$@" >log 2>&1 || fail "$*: $(tail -n 20 log)"; }
 
 cpack -G DEB --config "$build/CPackConfig.cmake" -B "$work/debs" >cpack.log 2>&1 || { cat cpack.log; exit 1; }
 version=$("$program" --version | sed -n '1s/.* //p')
@@ -71,7 +72,8 @@ check_zsh "$root/usr/share/zsh/vendor-completions/_orthobatch"
 export PKG_CONFIG_PATH=$libraries/pkgconfig
 main=$source/tests/consumer/main.cpp
 run_consumer() { LD_LIBRARY_PATH=$libraries "$1" 2>&1 | grep -q "^orthobatch $version\$" || fail "$1 does not run"; }
-if must pkg-config --exists --print-errors "orthobatch = $version"; then
+must pkg-config --exists --print-errors "orthobatch = $version"
+if [ "$failures" -eq 0 ]; then
   read -ra flags < <(pkg-config --cflags orthobatch)
   must "$cxx" -w "${flags[@]}" -c "$main" -o main.o
   read -ra flags < <(pkg-config --libs orthobatch)
@@ -87,8 +89,8 @@ fi
 if [ -n "$shared" ]; then
   readelf -d with_pkg_config | grep -qF "[liborthobatch.so.$series]" || fail "expected the name liborthobatch.so.$series"
   must cmake -S "$source/tests/consumer" -B with_cmake -DBUILD_SHARED_LIBS=ON -DCMAKE_CXX_COMPILER="$cxx" \
-    -DCMAKE_PREFIX_PATH="$root/usr" >cmake.log 2>&1
-  must cmake --build with_cmake >cmake.log 2>&1
+    -DCMAKE_PREFIX_PATH="$root/usr"
+  must cmake --build with_cmake
   run_consumer with_cmake/consumer
   readelf -d with_cmake/consumer | grep -qF "[liborthobatch.so.$series]" || fail "CMake took the static library"
 fi
