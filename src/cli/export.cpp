@@ -187,6 +187,7 @@ void add_export(CLI::App& app, Run& run) {
   verb->add_option("--input", a->input,
                    "What the model takes: bytes (0 to 255), floats (0 to 255), unit (floats 0 to "
                    "1), scaled (floats as the net itself gets them)")
+      ->type_name("bytes|floats|unit|scaled")
       ->capture_default_str();
   add_data_directory(*verb, a->data_dir)
       ->description("Folder of the data, for the test images that the file is compared on");
