@@ -107,6 +107,11 @@ endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "cmake, pkgconf")
 orthobatch_package(dev liborthobatch-dev libdevel "whitening layers for LibTorch, to build with"
   "${about}\n.\nHeaders, the CMake package orthobatch, a pkg-config file and the library." dev)
+if(static IN_LIST kinds)  # of archives cpack strips nothing
+  install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/liborthobatch.a\"
+    COMMAND_ERROR_IS_FATAL ANY)" COMPONENT dev_documents EXCLUDE_FROM_ALL)
+endif()
 if(shared IN_LIST kinds)
   string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", liborthobatch${soversion} (= ${package_version})")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
