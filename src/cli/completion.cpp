@@ -161,7 +161,9 @@ void add_completion(CLI::App& app, Run& run) {
   verb->add_option("SHELL", *shell, "bash, fish or zsh")
       ->required()
       ->check(CLI::IsMember({"bash", "fish", "zsh"}));
-  verb->add_option("-o,--out", *out, "File to write (default: standard output)")->type_name("FILE");
+  verb->add_option("-o,--out", *out, "File to write")
+      ->type_name("FILE")
+      ->default_str("standard output");
   verb->footer("For the bash that is running: source <(orthobatch completion bash)");
   verb->callback([&app, &run, shell, out] {
     run = [&app, shell, out] {

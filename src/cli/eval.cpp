@@ -1,6 +1,7 @@
 // orthobatch eval: what a trained net answers, over the whole test set.
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 #include <torch/utils.h>
 
 #include <atomic>
@@ -119,6 +120,7 @@ void add_eval(CLI::App& app, Run& run) {
   verb->add_option("--data", a->data,
                    "Another data set of the same shape, or a folder with the same classes, whose "
                    "images are scaled")
+      ->type_name(fmt::format("{}|DIR", fmt::join(data_names(), "|")))
       ->default_str("that of the run");
   add_data_directory(*verb, a->data_dir);
   verb->add_option("--picture", a->picture, "Where to write the confusion matrix as a picture")

@@ -168,7 +168,9 @@ void add_manual(CLI::App& app, Run& run) {
   auto* verb =
       app.add_subcommand("manual", "The man page, from what the command line knows of itself");
   auto out = std::make_shared<std::string>();
-  verb->add_option("-o,--out", *out, "File to write (default: standard output)")->type_name("FILE");
+  verb->add_option("-o,--out", *out, "File to write")
+      ->type_name("FILE")
+      ->default_str("standard output");
   verb->footer("To read it: orthobatch manual | man -l -");
   verb->callback([&app, &run, out] {
     run = [&app, out] {

@@ -124,8 +124,10 @@ void add_reproduce(CLI::App& app, Run& run) {
       ->check(whole_number(2, 100000000))
       ->default_str("that of the experiment");
   verb->add_option("--head", a->changes.head, "Of every net: flat, average or max")
+      ->type_name("flat|average|max")
       ->default_str("that of the experiment");
   verb->add_option("--padding", a->changes.padding, "Of every net: valid or same")
+      ->type_name("valid|same")
       ->default_str("that of the experiment");
   verb->add_option("--threads", a->options.threads, "Of the training step")
       ->check(whole_number(1, 1024))

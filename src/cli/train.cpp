@@ -1,6 +1,7 @@
 // orthobatch train: trains the paper's nets, or goes on with a run.
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -308,6 +309,7 @@ void add_train(CLI::App& app, Run& run) {
               "your own images: DIR/train/CLASS/ and DIR/test/CLASS/, or DIR/CLASS/, of "
               "which a tenth is for testing, with PNG and JPEG files; or one with idx files "
               "as MNIST's (docs/data.md)")
+          ->type_name(fmt::format("{}|DIR", fmt::join(data_names(), "|")))
           ->default_str("mnist");
   auto* image_size = add_image_size(*verb, a->image_size);
   verb->add_flag(
@@ -338,9 +340,11 @@ void add_train(CLI::App& app, Run& run) {
   auto* head = verb->add_option("--head", a->head,
                                 "How FC reads the last map: flat (every place), average or max (of "
                                 "each channel)")
+                   ->type_name("flat|average|max")
                    ->default_str("flat");
   auto* padding =
       verb->add_option("--padding", a->padding, "Of the convolutions: valid (none) or same")
+          ->type_name("valid|same")
           ->default_str("valid");
   auto* out = verb->add_option("--out", a->out, "Folder of the run")
                   ->type_name("DIR")
