@@ -131,7 +131,7 @@ void add_check(CLI::App& app, Run& run) {
         word = std::to_string(static_cast<int>(it->second));
         return std::string();
       },
-      "distinct, close, equal or deficient");
+      "{distinct,close,equal,deficient}");
   auto text = std::make_shared<std::string>();
   auto o = std::make_shared<CheckOptions>();
   auto json = std::make_shared<bool>(false);
