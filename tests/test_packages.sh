@@ -72,8 +72,9 @@ check_zsh "$root/usr/share/zsh/vendor-completions/_orthobatch"
 export PKG_CONFIG_PATH=$libraries/pkgconfig
 main=$source/tests/consumer/main.cpp
 run_consumer() { LD_LIBRARY_PATH=$libraries "$1" 2>&1 | grep -q "^orthobatch $version\$" || fail "$1 does not run"; }
-must pkg-config --exists --print-errors "orthobatch = $version"
-if [ "$failures" -eq 0 ]; then
+if ! said=$(pkg-config --exists --print-errors "orthobatch = $version" 2>&1); then
+  fail "pkg-config: $said"
+else
   read -ra flags < <(pkg-config --cflags orthobatch)
   must "$cxx" -w "${flags[@]}" -c "$main" -o main.o
   read -ra flags < <(pkg-config --libs orthobatch)

@@ -4,8 +4,9 @@ folder=$1
 shift
 zmodload zsh/zpty
 zpty shell zsh -f -i
-zpty -w shell "PROMPT=; fpath=(${(q)folder} \$fpath); autoload -U compinit; compinit -u -D; LISTMAX=10000; echo rea''dy"
-while zpty -r shell text && [[ $text != *ready* ]]; do; done
+# What is typed before the prompt is there would be the terminal's, not the line editor's.
+zpty -w shell "fpath=(${(q)folder} \$fpath); autoload -U compinit; compinit -u -D; LISTMAX=10000; PROMPT=rea''dy"
+zpty -r shell text '*ready*'
 failed=0
 for line word in "$@"; do
   zpty -w -n shell $'\C-u'"$line"$'\C-d'

@@ -1,6 +1,7 @@
 // orthobatch data get|verify|show: the data sets on this machine.
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,6 +212,7 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
           "NAME", a->name,
           join_choices(data_names()) +
               (action == get ? "" : "; or a folder with a folder of images for each class"))
+      ->type_name(fmt::format("{}{}", fmt::join(data_names(), "|"), action == get ? "" : "|DIR"))
       ->required();
   add_data_directory(*verb, a->data_dir);
   if (action == get)
