@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs as their user treats them: killed, stopped, resumed, on bad data. (On a full disk: test_full_disk.sh.)
-# usage: test_runs.sh PROGRAM
+# usage: test_runs.sh PROGRAM [TICKS]
 files=$(cd "$(dirname "$0")/files" && pwd)
 source "$(dirname "$0")/program.sh" "$1"
 
@@ -52,6 +52,12 @@ wait $pid || fail 'the run killed ten times did not end well'
 same long killed || fail 'the run killed ten times differs'
 "$program" train --resume killed --quiet || fail 'a finished run cannot be resumed'
 same long killed || fail 'resuming a finished run changes it'
+
+# --- signals in the middle of a product ----------------------------------------------------------
+if [ -n "${2:-}" ]; then
+  LD_PRELOAD=$2 "$program" train --config config.json $settings --out ticks >out 2>&1 || fail "interrupted all the time: $(tail -n 3 out)"
+  same whole ticks || fail 'interrupted all the time, the run differs'
+fi
 
 # --- Ctrl-C --------------------------------------------------------------------------------------
 start --config config.json $settings --out stopped 2>err

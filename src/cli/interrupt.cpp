@@ -16,13 +16,37 @@ extern "C" void note_signal(int number) {
   std::signal(number, SIG_DFL);
 }
 
+/// Products of oneDNN (2.6) keep data below the stack pointer, where the system puts what it saves
+/// for a handler: a signal in the middle of one then damages the heap. On a stack of its own it
+/// cannot. Signals to the process are taken by the main thread, which this is.
+void take_signals_on_a_stack_of_their_own() {
+  static char own[1 << 16];  // AVX-512 and AMX registers take 11 KiB of it
+  stack_t stack{};
+  stack.ss_sp = own;
+  stack.ss_size = sizeof own;
+  ::sigaltstack(&stack, nullptr);
+}
+
+void note(int number) {
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  ::sigaction(number, &action, nullptr);
+}
+
+bool is_ignored(int number) {
+  struct sigaction action {};
+  ::sigaction(number, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 void stop_on_signals() {
-  std::signal(SIGINT, note_signal);
-  std::signal(SIGTERM, note_signal);
-  // Whoever said nohup means it.
-  if (std::signal(SIGHUP, note_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+  take_signals_on_a_stack_of_their_own();
+  note(SIGINT);
+  note(SIGTERM);
+  if (!is_ignored(SIGHUP)) note(SIGHUP);  // whoever said nohup means it
 }
 
 const std::atomic<bool>& interrupted() { return flag; }
