@@ -14,28 +14,15 @@
 #include "io/jpeg_reader.h"
 #include "io/png_reader.h"
 #include "io/temporary_folder.h"
+#include "refusal.h"
 
 namespace orthobatch {
 namespace {
 
+using test::expect_words;
 using test::jpeg_of;
 using test::png_bytes;
-
-/// What an action throws as a FileError; empty: nothing.
-template <typename Action>
-std::string refused(const Action& action) {
-  try {
-    action();
-  } catch (const FileError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-void expect_words(const std::string& message, const std::vector<std::string>& words) {
-  for (const std::string& word : words)
-    EXPECT_NE(message.find(word), std::string::npos) << "no '" << word << "' in: " << message;
-}
+using test::refused;
 
 /// A smooth picture, which JPEG keeps nearly as it is.
 Bytes slope(int width, int height, int channels) {

@@ -83,6 +83,10 @@ std::string fraction_text(double x) {
 
 std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
 
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string printable(const std::string& text) {

@@ -15,6 +15,9 @@ std::string fraction_text(double x);
 /// "8 bytes"
 std::string bytes_text(uint64_t n);
 
+/// Whether it ends so.
+bool ends_with(const std::string& text, const std::string& end);
+
 /// Up to the first end of a line.
 std::string first_line(const std::string& text);
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/text.h"
 #include "cli/options.h"
 #include "cli/reading.h"
 #include "cli/verbs.h"
@@ -26,10 +27,6 @@ struct ExportArguments {
   std::vector<std::string> outputs;
   int threads = all_threads();
 };
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 void check_names(const ExportArguments& a) {
   if (a.outputs.empty() && a.page.empty())

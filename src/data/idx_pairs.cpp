@@ -13,17 +13,13 @@ namespace {
 constexpr int byte_labels = 256;
 constexpr int64_t tenth = 10;
 
-bool has_end(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 /// What stands before "-images-idx3-ubyte.gz" and the like; false where the name has no such end.
 bool take_end(std::string& name, const std::string& what, const std::vector<std::string>& ranks) {
-  if (has_end(name, ".gz")) name.resize(name.size() - 3);
+  if (ends_with(name, ".gz")) name.resize(name.size() - 3);
   for (const std::string& rank : ranks)
     for (const char* between : {"-", "."}) {
       const std::string end = what + between + "idx" + rank + "-ubyte";
-      if (!has_end(name, end)) continue;
+      if (!ends_with(name, end)) continue;
       name.resize(name.size() - end.size());
       name.resize(name.find_last_not_of("-._") + 1);
       return true;
@@ -66,8 +62,8 @@ std::vector<IdxPair> find_idx_pairs(const std::string& folder) {
           pair.images + pair.labels, "file",
           pair.images.empty() ? "one with its images beside it" : "one with its labels beside it",
           "none");
-    const bool tests = has_end(name, "test") || has_end(name, "t10k");
-    (has_end(name, "train") ? train : tests ? test : other).push_back(pair);
+    const bool tests = ends_with(name, "test") || ends_with(name, "t10k");
+    (ends_with(name, "train") ? train : tests ? test : other).push_back(pair);
     found += (found.empty() ? "" : ", ") + (name.empty() ? "one without a name" : name);
   }
   if (by_name.size() <= 1) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/augment.h"
 #include "data/random.h"
+#include "train/evaluate.h"
 
 namespace orthobatch {
 namespace {
@@ -21,15 +21,6 @@ torch::Tensor bytes_of(const ImageSet& images, int64_t start, int64_t n) {
                           {n, images.height, images.width, images.channels}, torch::kByte)
       .permute({0, 3, 1, 2})
       .contiguous();
-}
-
-/// As the net itself gets them in training and evaluation.
-torch::Tensor own_input(const ImageSet& images, const InputScale& scale, int64_t start, int64_t n) {
-  const Resampler convert(images.height, images.width, images.channels, scale);
-  torch::Tensor x = torch::empty({n, images.height, images.width, images.channels});
-  for (int64_t i = 0; i < n; ++i)
-    convert(images.image(start + i), x.data_ptr<float>() + i * images.image_size());
-  return x.permute({0, 3, 1, 2});
 }
 
 }  // namespace
@@ -48,7 +39,7 @@ Agreement compare(const Checkpoint& checkpoint, const PlainNet& net, const Model
   out.images = images.count();
   for (int64_t start = 0; start < images.count(); start += images_at_once) {
     const int64_t n = std::min(images_at_once, images.count() - start);
-    const torch::Tensor expected = own(own_input(images, checkpoint.scale, start, n));
+    const torch::Tensor expected = own(net_input(images, checkpoint.scale, start, n));
     const torch::Tensor found = model(as_input(net, checkpoint.scale, bytes_of(images, start, n)));
     const torch::Tensor labels = torch::tensor(
         std::vector<int64_t>(images.labels.begin() + start, images.labels.begin() + start + n));

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/text.h"
 #include "io/checksum.h"
 #include "io/pickle_0_1.h"
 #include "io/stored_zip.h"
@@ -22,10 +23,6 @@ constexpr size_t md5_digits = 32;
 
 bool starts_with(const std::string& text, const std::string& with) {
   return text.rfind(with, 0) == 0;
-}
-bool ends_with(const std::string& text, const std::string& with) {
-  return text.size() >= with.size() &&
-         text.compare(text.size() - with.size(), with.size(), with) == 0;
 }
 
 // ------------------------------------------------------------------------------- code

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/text.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "run/names.h"
@@ -23,10 +24,6 @@ std::vector<std::string> names_in(const std::string& folder) {
 bool is_run(const std::string& folder) {
   return file_exists(join_path(folder, config_name)) ||
          file_exists(join_path(folder, metrics_name));
-}
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 ExperimentResult read_experiment(const std::string& folder, const std::string& file) {
@@ -139,7 +136,8 @@ std::vector<ExperimentResult> read_results(const std::vector<std::string>& folde
     const size_t before = out.size() + loose.size();
     if (is_run(folder)) loose.push_back(folder);
     for (const std::string& name : names_in(folder)) {
-      if (ends_with(name, experiment_suffix)) out.push_back(read_experiment(folder, name));
+      if (name != experiment_suffix && ends_with(name, experiment_suffix))
+        out.push_back(read_experiment(folder, name));
       if (is_run(join_path(folder, name))) loose.push_back(join_path(folder, name));
     }
     if (out.size() + loose.size() == before)

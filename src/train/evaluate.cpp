@@ -31,6 +31,14 @@ double sum_over_ranks(Evaluation& result, double loss_sum, Ranks& ranks) {
 
 }  // namespace
 
+torch::Tensor net_input(const ImageSet& images, const InputScale& scale, int64_t first, int64_t n) {
+  const Resampler convert(images.height, images.width, images.channels, scale);
+  const torch::Tensor x = torch::empty({n, images.height, images.width, images.channels});
+  for (int64_t i = 0; i < n; ++i)
+    convert(images.image(first + i), x.data_ptr<float>() + i * images.image_size());
+  return x.permute({0, 3, 1, 2});
+}
+
 std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
                                    const std::atomic<bool>& stop, Ranks& ranks) {
   if (net->fc->options.out_features() != images.classes)
@@ -40,7 +48,6 @@ std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const 
   const torch::NoGradGuard no_grad;
   const bool was_training = net->is_training();
   net->eval();
-  const Resampler convert(images.height, images.width, images.channels, scale);
   Evaluation result;
   result.confusion.assign(images.classes, std::vector<int64_t>(images.classes));
   double loss_sum = 0;
@@ -48,13 +55,9 @@ std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const 
   for (int64_t start = ranks.share_of_work().first(images.count()); start < end && !stop;
        start += images_at_once) {
     const int64_t n = std::min(images_at_once, end - start);
-    torch::Tensor x = torch::empty({n, images.height, images.width, images.channels});
     torch::Tensor y = torch::empty({n}, torch::kLong);
-    for (int64_t i = 0; i < n; ++i) {
-      convert(images.image(start + i), x.data_ptr<float>() + i * images.image_size());
-      y.data_ptr<int64_t>()[i] = images.labels[start + i];
-    }
-    const torch::Tensor logits = net(x.permute({0, 3, 1, 2}));
+    for (int64_t i = 0; i < n; ++i) y.data_ptr<int64_t>()[i] = images.labels[start + i];
+    const torch::Tensor logits = net(net_input(images, scale, start, n));
     loss_sum += torch::nn::functional::cross_entropy(
                     logits.to(torch::kDouble), y,
                     torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))

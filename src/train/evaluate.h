@@ -10,6 +10,10 @@
 
 namespace orthobatch {
 
+/// So many images of a set from `first` on as the net takes them: (n, channels, rows, columns),
+/// channels last, not augmented.
+torch::Tensor net_input(const ImageSet& images, const InputScale& scale, int64_t first, int64_t n);
+
 /// A net's answers over a whole set.
 struct Evaluation {
   int64_t images = 0, wrong = 0;

@@ -9,6 +9,7 @@
 #include "io/base64.h"
 #include "orthobatch/diagnostics.h"
 #include "orthobatch/spec.h"
+#include "train/evaluate.h"
 
 namespace orthobatch {
 namespace {
@@ -33,12 +34,8 @@ std::string upper_triangle(const torch::Tensor& matrix) {
 }
 
 torch::Tensor first_images(const DataSet& data) {
-  const ImageSet& set = data.test;
-  const int64_t n = std::min(images_shown_to_net, set.count());
-  const Resampler convert(set.height, set.width, set.channels, data.scale);
-  torch::Tensor x = torch::empty({n, set.height, set.width, set.channels});
-  for (int64_t i = 0; i < n; ++i) convert(set.image(i), x.data_ptr<float>() + i * set.image_size());
-  return x.permute({0, 3, 1, 2});
+  const int64_t n = std::min(images_shown_to_net, data.test.count());
+  return net_input(data.test, data.scale, 0, n);
 }
 
 ordered_json layers(DigitNet& net, torch::Tensor x) {
