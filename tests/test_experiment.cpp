@@ -132,6 +132,24 @@ TEST(Experiments, AMistakeIsPointedAt) {
        "my.json: rows[1]: expected a name of its own"},
       {R"json({"rows": [{"layer": "BN"}], "figures": [{"title": "x", "rows": ["LDL"]}]})json",
        "my.json: figures[0]: rows: expected patterns that match a row, found \"LDL\""},
+      {R"json({"rows": [{"layer": "BN"}], "claims": [{"pairs": [["BN", "BN"]]}]})json",
+       "my.json: claims[0]: expected a \"claim\", its text"},
+      {R"json({"rows": [{"layer": "BN"}], "claims": [{"claim": "x"}]})json",
+       "my.json: claims[0]: expected \"pairs\", one or more"},
+      {R"json({"rows": [{"layer": "BN"}], "claims": [{"claim": "x", "pairs": [["BN", "LDL"]]}]})json",
+       "my.json: claims[0]: pairs: expected names of rows, found \"LDL\""},
+      {R"json({"rows": [{"layer": "BN"}], "claims": [{"claim": "x", "pairs": [["BN", "BN"]]}]})json",
+       "my.json: claims[0]: pairs: expected pairs of two rows, found [\"BN\",\"BN\"]"},
+      {R"json({"rows": [{"layer": "BN"}], "claims": [{"claim": "x", "pairs": ["BN"]}]})json",
+       "my.json: claims[0]: pairs: expected pairs of two rows, found \"BN\""},
+      {R"json({"rows": [{"layer": "BN"}],
+          "claims": [{"claim": "x", "of": "best_eror", "pairs": [["BN", "BN"]]}]})json",
+       "my.json: claims[0]: of: expected best_error, first_error or train_loss, found 'best_eror'; "
+       "did "
+       "you mean 'best_error'?"},
+      {R"json({"rows": [{"layer": "BN"}],
+          "claims": [{"claim": "x", "within": -1, "pairs": [["BN", "BN"]]}]})json",
+       "my.json: claims[0]: within: expected a number from 0"},
       {R"json({"rows": [{"layer": "BN", "epochs": 0}]})json",
        "my.json: rows[0]: config: epochs: expected"},
       {R"json({"loss_share": 0, "rows": [{"layer": "BN"}]})json", "my.json: loss_share: expected"},
@@ -169,6 +187,8 @@ TEST(Experiments, TheCommandLineChangesAllRows) {
     EXPECT_EQ(row.seeds, (std::vector<uint64_t>{1, 2, 3}));
   }
   for (const ExperimentFigure& f : e.figures) EXPECT_NE(f.title, "All ZCA layers");
+  ASSERT_EQ(e.claims.size(), 1u) << "the others are of rows that were left out";
+  EXPECT_EQ(e.claims[0].text, "a rotation helps BN");
   changes.rows = {"nothing"};
   EXPECT_THROW(apply(changes, e), std::invalid_argument);
 }

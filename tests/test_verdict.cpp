@@ -30,15 +30,16 @@ TEST(Verdict, RanksBothWaysAndTellsNoiseFromChange) {
   ASSERT_EQ(v.pairs.size(), 2u);
   EXPECT_EQ(v.layers, 3);
   const GradientPair& ldl = v.pairs[0];
-  EXPECT_NEAR(*ldl.difference, -6, 1e-9);
-  EXPECT_NEAR(*ldl.standard_error, 0.1 * std::sqrt(2.0 / 3), 1e-9);
-  EXPECT_TRUE(ldl.own_deviation && ldl.beyond_noise());
-  EXPECT_NEAR(ldl.noise, 3.4954 * *ldl.standard_error, 1e-4) << "t at 1 − 0.05 / 2 / 2, 4 degrees";
+  EXPECT_NEAR(ldl.difference->value, -6, 1e-9);
+  EXPECT_NEAR(*ldl.difference->standard_error, 0.1 * std::sqrt(2.0 / 3), 1e-9);
+  EXPECT_TRUE(ldl.difference->own_deviation && ldl.beyond_noise());
+  EXPECT_NEAR(ldl.noise, 3.4954 * *ldl.difference->standard_error, 1e-4)
+      << "t at 1 − 0.05 / 2 / 2, 4 degrees";
   EXPECT_EQ(ldl.rank_printed, 3);
   EXPECT_EQ(ldl.rank_exact, 1);
   EXPECT_EQ(ldl.rank_paper, 3);
   const GradientPair& w = v.pairs[1];
-  EXPECT_FALSE(w.own_deviation);
+  EXPECT_FALSE(w.difference->own_deviation);
   EXPECT_FALSE(w.beyond_noise()) << "0.05 points with a borrowed deviation of 0.1";
   EXPECT_EQ(w.rank_printed, 2);
   EXPECT_EQ(w.rank_exact, 3);
@@ -61,7 +62,7 @@ TEST(Verdict, UnequalDeviationsCountAsTheFewerDegreesOfFreedom) {
   const ExperimentResult result = f.read();
   const GradientVerdict& v = result.verdict;
   const GradientPair& ldl = v.pairs.at(0);
-  EXPECT_NEAR(ldl.freedom, 2, 1e-3);
+  EXPECT_NEAR(ldl.difference->freedom, 2, 1e-3);
   EXPECT_NEAR(ldl.noise, 4.3027 * 4 / std::sqrt(3.0), 1e-2);
   EXPECT_FALSE(ldl.beyond_noise()) << "4 degrees would have called 9 points certain";
 }
@@ -122,8 +123,8 @@ TEST(Verdict, WhatIsInTheMiddleOfItsTrainingIsNotCompared) {
   EXPECT_EQ(result.rows[0].remark, "1 of 3 epochs (seed 2), not counted");
   EXPECT_EQ(result.rows[3].best_error.mean, 50) << "shown as far as it is";
   const GradientVerdict& v = result.verdict;
-  EXPECT_NEAR(*v.pairs.at(0).difference, -22, 1e-9);
-  EXPECT_FALSE(v.pairs.at(0).standard_error);
+  EXPECT_NEAR(v.pairs.at(0).difference->value, -22, 1e-9);
+  EXPECT_FALSE(v.pairs.at(0).judged());
   EXPECT_EQ(v.layers, 1);
   EXPECT_EQ(pair_texts(v, result.rows).at(1),
             "BN->W: 1 of 3 epochs with the printed gradient, 9.00 % with the exact one; nothing to "
@@ -136,7 +137,7 @@ TEST(Verdict, OneSeedSaysNothingOfNoise) {
   f.write(1, three(30));
   const ExperimentResult result = f.read();
   const GradientVerdict& v = result.verdict;
-  EXPECT_FALSE(v.pairs.at(0).standard_error);
+  EXPECT_FALSE(v.pairs.at(0).judged());
   EXPECT_FALSE(v.pairs.at(0).beyond_noise());
   EXPECT_NE(pair_texts(v, result.rows).at(0).find("whether it is noise cannot be said"),
             std::string::npos);

@@ -147,6 +147,7 @@ std::vector<ExperimentResult> read_results(const std::vector<std::string>& folde
   for (ExperimentResult& result : out) {
     compare_times(result);
     result.verdict = gradient_verdict(result.rows);
+    result.claims = judge_claims(result.experiment.claims, result.rows);
   }
   std::stable_partition(out.begin(), out.end(), [](const ExperimentResult& result) {
     return result.verdict.pairs.empty();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "report/claims.h"
 #include "report/row_result.h"
 #include "report/verdict.h"
 
@@ -16,6 +17,7 @@ struct ExperimentResult {
   nlohmann::json made;  ///< command and machine, as reproduce wrote them; null: unknown
   std::vector<RowResult> rows;
   GradientVerdict verdict;
+  std::vector<ClaimResult> claims;
 };
 
 /// Every experiment in the folders, those that compare gradients last: folders that reproduce

@@ -127,23 +127,46 @@ ordered_json figures_json(const ExperimentResult& result) {
   return out;
 }
 
+/// Members of a pair that was compared; null where it was not.
+ordered_json difference_json(const std::optional<MeanDifference>& d, double noise) {
+  const bool judged = d && d->standard_error;
+  return {{"difference", d ? rounded(d->value) : ordered_json()},
+          {"standard_error", d ? rounded(d->standard_error) : ordered_json()},
+          {"noise", judged ? rounded(noise) : ordered_json()},
+          {"own_deviation", d && d->own_deviation}};
+}
+
 ordered_json verdict_json(const ExperimentResult& result) {
   const GradientVerdict& verdict = result.verdict;
   ordered_json out = {{"answer", answer_text(verdict)},
                       {"sentences", pair_texts(verdict, result.rows)},
                       {"layers", verdict.layers}};
-  for (const GradientPair& p : verdict.pairs)
-    out["pairs"].push_back({{"layer", p.layer},
-                            {"exact", p.exact_row},
-                            {"printed", p.printed_row},
-                            {"difference", rounded(p.difference)},
-                            {"standard_error", rounded(p.standard_error)},
-                            {"noise", p.standard_error ? rounded(p.noise) : ordered_json()},
-                            {"own_deviation", p.own_deviation},
-                            {"beyond_noise", p.beyond_noise()},
-                            {"rank_exact", p.rank_exact},
-                            {"rank_printed", p.rank_printed},
-                            {"rank_paper", p.rank_paper}});
+  for (const GradientPair& p : verdict.pairs) {
+    ordered_json pair = {{"layer", p.layer}, {"exact", p.exact_row}, {"printed", p.printed_row}};
+    pair.update(difference_json(p.difference, p.noise));
+    pair.update({{"beyond_noise", p.beyond_noise()},
+                 {"rank_exact", p.rank_exact},
+                 {"rank_printed", p.rank_printed},
+                 {"rank_paper", p.rank_paper}});
+    out["pairs"].push_back(pair);
+  }
+  return out;
+}
+
+ordered_json claim_json(const ClaimResult& result) {
+  ordered_json out = {{"claim", result.claim.text},
+                      {"of", to_string(result.claim.figure)},
+                      {"answer", to_string(result.answer)}};
+  if (result.claim.within > 0) out["within"] = rounded(result.claim.within);
+  for (const ClaimPair& p : result.pairs) {
+    ordered_json pair = {{"first", p.first},
+                         {"second", p.second},
+                         {"first_figure", estimate_json(p.first_figure)},
+                         {"second_figure", estimate_json(p.second_figure)}};
+    pair.update(difference_json(p.difference, p.noise));
+    pair.update({{"paper", rounded(p.paper)}, {"answer", to_string(p.answer)}});
+    out["pairs"].push_back(pair);
+  }
   return out;
 }
 
@@ -167,6 +190,7 @@ ordered_json experiment_json(const ExperimentResult& result) {
     out["rows"].push_back(row_json(result.rows[i], places[i], paper_places[i]));
   out["figures"] = figures_json(result);
   if (!result.verdict.pairs.empty()) out["verdict"] = verdict_json(result);
+  for (const ClaimResult& claim : result.claims) out["claims"].push_back(claim_json(claim));
   return out;
 }
 

@@ -60,6 +60,12 @@ void settle_status(RowResult& row) {
 
 }  // namespace
 
+bool diverged(const RowResult& row) { return row.status == Status::diverged; }
+
+bool comparable(const RowResult& a, const RowResult& b) {
+  return a.finished && b.finished && a.epochs == b.epochs;
+}
+
 const char* status_text(Status status) {
   switch (status) {
     case Status::done:
@@ -90,7 +96,7 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
   result.epochs = epochs_made(result);
   result.finished = result.epochs > 0;
   std::vector<double> best_error, best_epoch, last_error, train_error;
-  std::vector<std::optional<double>> best_loss, last_loss;
+  std::vector<std::optional<double>> best_loss, last_loss, first_error, last_train_loss;
   for (const RunRecord& run : result.runs) {
     const EpochRecord* best = run.best();
     if (!best || (epochs_made(run) < result.epochs && run.stopped_early.empty())) continue;
@@ -101,6 +107,10 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
     train_error.push_back(best->train_error_percent);
     last_error.push_back(run.last()->test.error_percent);
     last_loss.push_back(run.last()->test.loss);
+    const EpochRecord& first = run.epochs.front();
+    first_error.push_back(first.epoch == 1 ? std::optional(first.test.error_percent)
+                                           : std::nullopt);
+    last_train_loss.push_back(run.last()->train_loss);
   }
   result.best_error = Estimate::of(best_error);
   result.best_loss = estimate_of_finite(best_loss);
@@ -108,6 +118,8 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
   result.last_error = Estimate::of(last_error);
   result.last_loss = estimate_of_finite(last_loss);
   result.train_error = Estimate::of(train_error);
+  result.first_error = estimate_of_finite(first_error);
+  result.last_train_loss = estimate_of_finite(last_train_loss);
   return result;
 }
 

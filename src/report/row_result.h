@@ -18,6 +18,8 @@ struct RowResult {
   // Over the seeds that got furthest, so that no early epoch is averaged with a late one; n = 0
   // where nothing can be said, as for a row that diverged.
   Estimate best_error, best_loss, best_epoch, last_error, last_loss, train_error;
+  Estimate first_error;            ///< test error after the first epoch
+  Estimate last_train_loss;        ///< mean training loss of the last epoch
   int64_t epochs = 0;              ///< that those seeds have made
   bool finished = false;           ///< those seeds have made all epochs they were to make
   double epoch_seconds = 0;        ///< of the fastest epoch, training alone; 0: none
@@ -26,6 +28,11 @@ struct RowResult {
   enum class Status { done, missing, incomplete, failed, diverged } status = Status::missing;
   std::string remark;  ///< of a status other than done: "diverged in epoch 3 (seed 1)"
 };
+
+bool diverged(const RowResult& row);
+
+/// Both came to their ends, and those are of the same number of epochs.
+bool comparable(const RowResult& a, const RowResult& b);
 
 /// Of each row, in percent; none where there is no number, or not yet one to compare.
 using Errors = std::vector<std::optional<double>>;

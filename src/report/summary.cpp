@@ -54,6 +54,18 @@ std::string remark_of(const RowResult& row) {
   return remark;
 }
 
+const char* name_of(ClaimFigure figure) {
+  switch (figure) {
+    case ClaimFigure::best_error:
+      return "best error %";
+    case ClaimFigure::first_error:
+      return "error % after epoch 1";
+    case ClaimFigure::train_loss:
+      return "training loss of the last epoch";
+  }
+  return "";
+}
+
 std::string markdown_row(const std::vector<std::string>& cells) {
   std::string line = "|";
   for (std::string cell : cells) {
@@ -82,6 +94,57 @@ std::string exchanges_text(const RowResult& row) {
                      exchanges, exchanges == 1 ? "" : "s", pivots);
 }
 
+/// What the table comes to, but for the claims.
+std::vector<std::string> sentences(const ExperimentResult& result) {
+  std::vector<std::string> out;
+  const Errors ours = our_errors(result), papers = paper_errors(result);
+  if (const auto correlation = rank_correlation(ours, papers)) {
+    int both = 0;
+    for (size_t i = 0; i < ours.size(); ++i) both += ours[i] && papers[i];
+    out.push_back(
+        fmt::format("The order of the {} layers correlates {:.2f} with the paper's "
+                    "(Spearman).",
+                    both, *correlation));
+  }
+  for (const RowResult& row : result.rows)
+    if (const std::string text = exchanges_text(row); !text.empty()) out.push_back(text);
+  if (!result.verdict.pairs.empty())
+    out.push_back("Does the exact gradient change the order? " + answer_text(result.verdict));
+  return out;
+}
+
+/// A row for each pair: the claim stands in its first.
+std::string claims_markdown(const ExperimentResult& result) {
+  if (result.claims.empty()) return "";
+  std::string out = markdown_row({"claim of the paper", "of", "first", "second", "difference",
+                                  "noise up to", "in the paper", "answer"});
+  out += "| --- | --- | --- | --- | ---: | ---: | ---: | --- |\n";
+  for (const ClaimResult& claim : result.claims)
+    for (const ClaimPair& p : claim.pairs) {
+      const bool leads = &p == claim.pairs.data();
+      const int digits = claim.claim.figure == ClaimFigure::train_loss ? 3 : 2;
+      const auto side = [&](size_t row, const Estimate& figure) {
+        return fmt::format("`{}` {}", result.rows[row].row.name, estimate_text(figure, digits));
+      };
+      const auto number = [&](const char* sign, const std::optional<double>& x) {
+        return x ? fmt::format("{}{:.{}f}", *x >= 0 ? sign : "", *x, digits) : "-";
+      };
+      const bool judged = p.difference && p.difference->standard_error;
+      out += markdown_row(
+          {leads ? fmt::format("{}: **{}**", claim.claim.text, to_string(claim.answer)) : "",
+           leads ? name_of(claim.claim.figure) : "", side(p.first, p.first_figure),
+           side(p.second, p.second_figure),
+           number("+", p.difference ? std::optional(p.difference->value) : std::nullopt),
+           number("", judged ? std::optional(p.noise) : std::nullopt) +
+               (judged && !p.difference->own_deviation ? " *" : ""),
+           number("+", p.paper), to_string(p.answer)});
+    }
+  return out +
+         "\nNoise: what Welch's t allows by chance, at 5 % for all pairs of a claim together; * "
+         "with "
+         "the deviation of the rows that have several seeds.\n\n";
+}
+
 }  // namespace
 
 std::vector<std::vector<std::string>> text_table(const ExperimentResult& result) {
@@ -102,20 +165,8 @@ std::vector<std::vector<std::string>> text_table(const ExperimentResult& result)
 }
 
 std::vector<std::string> conclusions(const ExperimentResult& result) {
-  std::vector<std::string> out;
-  const Errors ours = our_errors(result), papers = paper_errors(result);
-  if (const auto correlation = rank_correlation(ours, papers)) {
-    int both = 0;
-    for (size_t i = 0; i < ours.size(); ++i) both += ours[i] && papers[i];
-    out.push_back(
-        fmt::format("The order of the {} layers correlates {:.2f} with the paper's "
-                    "(Spearman).",
-                    both, *correlation));
-  }
-  for (const RowResult& row : result.rows)
-    if (const std::string text = exchanges_text(row); !text.empty()) out.push_back(text);
-  if (!result.verdict.pairs.empty())
-    out.push_back("Does the exact gradient change the order? " + answer_text(result.verdict));
+  std::vector<std::string> out = sentences(result);
+  if (const std::string text = claims_text(result.claims); !text.empty()) out.push_back(text);
   return out;
 }
 
@@ -148,7 +199,8 @@ std::string to_markdown(const ExperimentResult& result) {
          times_text(r)});
   }
   out += "\n";
-  for (const std::string& sentence : conclusions(result)) out += sentence + "\n\n";
+  for (const std::string& sentence : sentences(result)) out += sentence + "\n\n";
+  out += claims_markdown(result);
   for (const std::string& sentence : pair_texts(result.verdict, result.rows))
     out += "- " + sentence + "\n";
   return out;

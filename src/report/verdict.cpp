@@ -17,19 +17,12 @@ std::optional<LayerSpec> spec_of(const std::string& text) {
   }
 }
 
-bool diverged(const RowResult& row) { return row.status == RowResult::Status::diverged; }
-
 /// What a row is placed by: one that diverged comes after all that did not, one in the middle of
 /// its training has no place yet.
 std::optional<double> error_of(const RowResult& row) {
   if (diverged(row)) return std::numeric_limits<double>::infinity();
   if (!row.finished) return std::nullopt;
   return row.best_error.mean;
-}
-
-/// Of two rows that came to their ends: ends of the same number of epochs.
-bool comparable(const RowResult& a, const RowResult& b) {
-  return a.finished && b.finished && a.epochs == b.epochs;
 }
 
 /// Those that diverged share the last place.
@@ -40,48 +33,12 @@ std::vector<int> places(const Errors& errors, int layers) {
   return out;
 }
 
-constexpr double significance = 0.05;
-
-/// Deviation over seeds, and its degrees of freedom.
-struct Spread {
-  double deviation = 0;
-  int freedom = 0;
-};
-
-/// From all rows that have two seeds or more.
-Spread pooled_spread(const std::vector<RowResult>& rows) {
-  double squares = 0;
-  int freedom = 0;
+/// From all rows that came to their ends.
+Spread spread_of(const std::vector<RowResult>& rows) {
+  std::vector<Estimate> errors;
   for (const RowResult& row : rows)
-    if (row.finished && row.best_error.deviation) {
-      squares += *row.best_error.deviation * *row.best_error.deviation * (row.best_error.n - 1);
-      freedom += row.best_error.n - 1;
-    }
-  return {freedom > 0 ? std::sqrt(squares / freedom) : 0, freedom};
-}
-
-/// Variance of one row's mean, and the degrees of freedom it is known with.
-struct MeanVariance {
-  double variance = 0;
-  int freedom = 0;
-  bool borrowed = false;
-};
-
-MeanVariance variance_of_mean(const Estimate& e, const Spread& pooled) {
-  if (e.deviation) return {*e.deviation * *e.deviation / e.n, e.n - 1, false};
-  return {pooled.deviation * pooled.deviation / e.n, pooled.freedom, true};
-}
-
-/// Welch and Satterthwaite's: the two deviations need not be equal. One that is borrowed shares
-/// data with the other, so that together they know no more than what was borrowed.
-double degrees_of_freedom(const MeanVariance& a, const MeanVariance& b) {
-  const double most =
-      a.borrowed || b.borrowed ? std::max(a.freedom, b.freedom) : a.freedom + b.freedom;
-  const double sum = a.variance + b.variance;
-  if (sum == 0) return most;
-  return std::min(
-      most,
-      sum * sum / (a.variance * a.variance / a.freedom + b.variance * b.variance / b.freedom));
+    if (row.finished) errors.push_back(row.best_error);
+  return pooled_spread(errors);
 }
 
 GradientPair compare(const std::vector<RowResult>& rows, size_t exact_row, size_t printed_row,
@@ -92,14 +49,7 @@ GradientPair compare(const std::vector<RowResult>& rows, size_t exact_row, size_
   pair.printed_row = printed_row;
   pair.one_diverged = diverged(rows[exact_row]) != diverged(rows[printed_row]);
   if (!comparable(rows[exact_row], rows[printed_row])) return pair;
-  const Estimate& exact = rows[exact_row].best_error;
-  const Estimate& printed = rows[printed_row].best_error;
-  pair.difference = exact.mean - printed.mean;
-  const MeanVariance a = variance_of_mean(exact, pooled), b = variance_of_mean(printed, pooled);
-  pair.own_deviation = !a.borrowed && !b.borrowed;
-  if (a.freedom == 0 || b.freedom == 0) return pair;
-  pair.freedom = degrees_of_freedom(a, b);
-  pair.standard_error = std::sqrt(a.variance + b.variance);
+  pair.difference = difference_of(rows[exact_row].best_error, rows[printed_row].best_error, pooled);
   return pair;
 }
 
@@ -118,7 +68,7 @@ Ranking pair_rows(const std::vector<RowResult>& rows, std::vector<GradientPair>&
   Ranking ranking;
   std::vector<std::optional<LayerSpec>> specs;
   for (const RowResult& row : rows) specs.push_back(spec_of(row.row.name));
-  const Spread pooled = pooled_spread(rows);
+  const Spread pooled = spread_of(rows);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (specs[i] && specs[i]->gradient() == Gradient::paper) continue;
     std::optional<double> exact = error_of(rows[i]), printed = exact;
@@ -155,9 +105,7 @@ int others_that_move(Ranking ranking, const std::vector<GradientPair>& pairs) {
 
 }  // namespace
 
-bool GradientPair::beyond_noise() const {
-  return difference && standard_error && std::abs(*difference) > noise;
-}
+bool GradientPair::beyond_noise() const { return judged() && std::abs(difference->value) > noise; }
 
 bool GradientPair::moves() const { return rank_exact != rank_printed; }
 
@@ -170,11 +118,9 @@ GradientVerdict gradient_verdict(const std::vector<RowResult>& rows) {
   const std::vector<int> exact = places(ranking.exact, verdict.layers);
   const std::vector<int> printed = places(ranking.printed, verdict.layers);
   const std::vector<int> paper = ranks(ranking.paper);
-  const double probability =
-      1 - significance / 2 / std::max<double>(1, static_cast<double>(verdict.pairs.size()));
   for (size_t k = 0; k < verdict.pairs.size(); ++k) {
     GradientPair& p = verdict.pairs[k];
-    if (p.standard_error) p.noise = *p.standard_error * student_quantile(probability, p.freedom);
+    if (p.difference) p.noise = noise_of(*p.difference, verdict.pairs.size());
     p.rank_exact = exact[ranking.layer_of_pair[k]];
     p.rank_printed = printed[ranking.layer_of_pair[k]];
     p.rank_paper = paper[ranking.layer_of_pair[k]];

@@ -5,20 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "report/difference.h"
 #include "report/row_result.h"
 
 namespace orthobatch {
 
 struct GradientPair {
-  std::string layer;                      ///< the spec with the exact gradient
-  size_t exact_row = 0, printed_row = 0;  ///< in the rows
-  std::optional<double> difference;       ///< exact − printed, mean least test error, percent
-  std::optional<double> standard_error;   ///< of the difference; empty: no row has two seeds
-  bool own_deviation = false;             ///< both have two seeds or more: no borrowed deviation
-  double freedom = 0;                     ///< degrees of freedom of that deviation
-  double noise = 0;                       ///< a difference up to this is noise
-  bool one_diverged = false;              ///< with one of the gradients, not with the other
+  std::string layer;                         ///< the spec with the exact gradient
+  size_t exact_row = 0, printed_row = 0;     ///< in the rows
+  std::optional<MeanDifference> difference;  ///< exact − printed, mean least test error, percent
+  double noise = 0;                          ///< a difference up to this is noise
+  bool one_diverged = false;                 ///< with one of the gradients, not with the other
   int rank_exact = 0, rank_printed = 0, rank_paper = 0;  ///< 0: nothing to rank by
+  bool judged() const { return difference && difference->standard_error; }  ///< noise is known
   bool beyond_noise() const;
   bool moves() const;
   bool moves_surely() const;  ///< by a difference beyond noise, or by diverging

@@ -25,11 +25,12 @@ std::string pair_text(const GradientPair& p, const GradientVerdict& verdict,
     return text + fmt::format(", after {} and {} epochs: not to be compared.", printed.epochs,
                               exact.epochs);
   if (p.rank_exact == 0) return text + "; nothing to compare.";
-  if (p.difference) text += fmt::format(", a difference of {:+.2f} points", *p.difference);
-  if (p.standard_error)
-    text += fmt::format(" where noise may make {:.2f}{}: {}", p.noise,
-                        p.own_deviation ? "" : " (deviation borrowed from rows with several seeds)",
-                        p.beyond_noise() ? "beyond noise" : "within noise");
+  if (p.difference) text += fmt::format(", a difference of {:+.2f} points", p.difference->value);
+  if (p.judged())
+    text += fmt::format(
+        " where noise may make {:.2f}{}: {}", p.noise,
+        p.difference->own_deviation ? "" : " (deviation borrowed from rows with several seeds)",
+        p.beyond_noise() ? "beyond noise" : "within noise");
   else if (p.difference)
     text += ", of one seed each: whether it is noise cannot be said";
   text += p.rank_exact == p.rank_printed
@@ -53,7 +54,7 @@ std::string others_text(const GradientVerdict& verdict) {
   if (verdict.others_moved == 0) return "the others keep their order";
   bool noise = true;  // known, and more than their differences
   for (const GradientPair& p : verdict.pairs)
-    if (p.difference && !p.moves_surely()) noise &= p.standard_error && !p.beyond_noise();
+    if (p.difference && !p.moves_surely()) noise &= p.judged() && !p.beyond_noise();
   return fmt::format("{} of the others change places among themselves{}", verdict.others_moved,
                      noise ? ", by no more than noise" : "");
 }
@@ -75,11 +76,11 @@ Tally tally(const GradientVerdict& verdict) {
   for (const GradientPair& p : verdict.pairs) {
     if (p.rank_exact == 0) continue;
     ++t.compared;
-    t.judged += p.standard_error.has_value();
+    t.judged += p.judged();
     t.moved += p.moves();
     t.sure += p.beyond_noise();
-    t.better += p.beyond_noise() && *p.difference < 0;
-    if (p.standard_error && !p.beyond_noise()) {
+    t.better += p.beyond_noise() && p.difference->value < 0;
+    if (p.judged() && !p.beyond_noise()) {
       t.least_noise = std::min(t.least_noise, p.noise);
       t.most_noise = std::max(t.most_noise, p.noise);
     }

@@ -10,6 +10,7 @@
 #include "data/image_size.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
+#include "run/choices.h"
 
 namespace orthobatch {
 namespace {
@@ -69,27 +70,8 @@ nlohmann::ordered_json stop_json(const StopRules& rules) {
   return out;
 }
 
-template <typename Choice>
-using Names = std::vector<std::pair<Choice, std::string>>;
 const Names<Head> heads = {{Head::flat, "flat"}, {Head::average, "average"}, {Head::max, "max"}};
 const Names<Padding> paddings = {{Padding::valid, "valid"}, {Padding::same, "same"}};
-
-template <typename Choice>
-std::string name_of(Choice choice, const Names<Choice>& names) {
-  return std::find_if(names.begin(), names.end(), [&](auto& n) { return n.first == choice; })
-      ->second;
-}
-
-template <typename Choice>
-Choice choice_of(const std::string& text, const Names<Choice>& names, const std::string& where) {
-  std::vector<std::string> known;
-  for (const auto& [choice, name] : names) {
-    if (name == text) return choice;
-    known.push_back(name);
-  }
-  throw std::invalid_argument(fmt::format("{}: expected {}, found '{}'{}", where,
-                                          join_choices(known), text, suggestion(text, known)));
-}
 
 /// A config of version 0.1 has no head, no padding and no first deviation: its net averaged,
 /// padded, and began with logits that deviate by ½.

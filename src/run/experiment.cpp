@@ -16,6 +16,7 @@
 #include "io/json.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
+#include "run/choices.h"
 #include "run/names.h"
 
 namespace orthobatch {
@@ -25,6 +26,10 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr const char* suffix = ".json";
+
+const Names<ClaimFigure> claim_figures = {{ClaimFigure::best_error, "best_error"},
+                                          {ClaimFigure::first_error, "first_error"},
+                                          {ClaimFigure::train_loss, "train_loss"}};
 
 /// "ZCA_corr->W" of "ZCA_corr(0,inf)->W"
 std::string without_arguments(const std::string& row) {
@@ -168,6 +173,44 @@ ExperimentFigure read_figure(const json& object, const std::string& where,
   return figure;
 }
 
+/// The row that a claim names, as its file wrote the spec or in full.
+std::string named_row(const std::string& name, const std::vector<ExperimentRow>& rows,
+                      const JsonFields& at) {
+  std::string in_full = name;
+  try {
+    in_full = to_string(parse(name));
+  } catch (const SpecError&) {
+    // a row with a name of its own
+  }
+  for (const ExperimentRow& row : rows)
+    if (row.name == name || row.name == in_full) return row.name;
+  at.fail("pairs: expected names of rows", name);
+}
+
+ExperimentClaim read_claim(const json& object, const std::string& where,
+                           const std::vector<ExperimentRow>& rows) {
+  JsonFields fields(object, where);
+  ExperimentClaim claim;
+  std::string figure = to_string(claim.figure);
+  fields.text("claim", claim.text);
+  fields.text("of", figure);
+  fields.number("within", claim.within);
+  const json* pairs = fields.array("pairs");
+  fields.refuse_others();
+  claim.figure = choice_of(figure, claim_figures, fields.path("of"));
+  if (claim.text.empty()) fields.fail("expected a \"claim\", its text", object);
+  if (!(claim.within >= 0)) fields.fail("within: expected a number from 0", claim.within);
+  if (!pairs || pairs->empty()) fields.fail("expected \"pairs\", one or more", object);
+  for (const json& pair : *pairs) {
+    const std::vector<std::string> names =
+        pair.is_array() ? read_texts(pair, "pairs", fields) : std::vector<std::string>();
+    if (names.size() != 2 || names[0] == names[1])
+      fields.fail("pairs: expected pairs of two rows", pair);
+    claim.pairs.emplace_back(named_row(names[0], rows, fields), named_row(names[1], rows, fields));
+  }
+  return claim;
+}
+
 /// Two rows of one name, or of names that make the same folder, would share their runs.
 void check_names(const std::vector<ExperimentRow>& rows, const std::string& source) {
   std::map<std::string, size_t> seen;
@@ -182,6 +225,8 @@ void check_names(const std::vector<ExperimentRow>& rows, const std::string& sour
 }
 
 }  // namespace
+
+std::string to_string(ClaimFigure figure) { return name_of(figure, claim_figures); }
 
 std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed) {
   return join_path(join_path(out, runs_name), run_name(row.config.data, row.name, seed));
@@ -218,6 +263,7 @@ Experiment experiment_from_json(const json& object, const std::string& name,
   }
   const json* rows = fields.array("rows");
   const json* figures = fields.array("figures");
+  const json* claims = fields.array("claims");
   fields.refuse_others();
   if (!(experiment.loss_share > 0))
     fields.fail("loss_share: expected a number above 0", experiment.loss_share);
@@ -230,6 +276,9 @@ Experiment experiment_from_json(const json& object, const std::string& name,
   for (size_t i = 0; figures && i < figures->size(); ++i)
     experiment.figures.push_back(
         read_figure((*figures)[i], fmt::format("{}: figures[{}]", source, i), experiment.rows));
+  for (size_t i = 0; claims && i < claims->size(); ++i)
+    experiment.claims.push_back(
+        read_claim((*claims)[i], fmt::format("{}: claims[{}]", source, i), experiment.rows));
   if (experiment.figures.empty()) experiment.figures = {{"All rows", {"*"}, 0}};
   return experiment;
 }

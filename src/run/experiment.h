@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "run/config.h"
@@ -33,6 +34,23 @@ struct ExperimentFigure {
   int64_t best = 0;               ///< in place of patterns: so many rows with the least error
 };
 
+/// What a claim is about; all are better when lower.
+enum class ClaimFigure {
+  best_error,   ///< least test error
+  first_error,  ///< test error after the first epoch
+  train_loss    ///< mean training loss of the last epoch
+};
+std::string to_string(ClaimFigure figure);
+
+/// A sentence of the paper that rows can speak to: in every pair the first row has the lower
+/// figure; or, with `within`, the two are no further apart than that.
+struct ExperimentClaim {
+  std::string text;
+  ClaimFigure figure = ClaimFigure::best_error;
+  double within = 0;
+  std::vector<std::pair<std::string, std::string>> pairs;  ///< names of rows
+};
+
 struct Experiment {
   std::string name;  ///< the file's, without folder and ".json"
   std::string title;
@@ -41,6 +59,7 @@ struct Experiment {
   bool pictures = true;   ///< whether its report shows feature maps and filters
   std::vector<ExperimentRow> rows;
   std::vector<ExperimentFigure> figures;
+  std::vector<ExperimentClaim> claims;
 };
 
 /// A whole name, or one without its arguments, as a shell pattern: "ZCA*", "LDL", "*->W".

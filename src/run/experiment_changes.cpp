@@ -37,6 +37,24 @@ void drop_empty_figures(Experiment& experiment) {
                 figures.end());
 }
 
+/// So does a claim with all its pairs.
+void drop_empty_claims(Experiment& experiment) {
+  const auto is_left_out = [&](const std::string& name) {
+    return std::none_of(experiment.rows.begin(), experiment.rows.end(),
+                        [&](const ExperimentRow& row) { return row.name == name; });
+  };
+  for (ExperimentClaim& claim : experiment.claims)
+    claim.pairs.erase(std::remove_if(claim.pairs.begin(), claim.pairs.end(),
+                                     [&](const auto& pair) {
+                                       return is_left_out(pair.first) || is_left_out(pair.second);
+                                     }),
+                      claim.pairs.end());
+  auto& claims = experiment.claims;
+  claims.erase(
+      std::remove_if(claims.begin(), claims.end(), [](const auto& c) { return c.pairs.empty(); }),
+      claims.end());
+}
+
 }  // namespace
 
 void apply(const ExperimentChanges& changes, Experiment& experiment) {
@@ -63,6 +81,7 @@ void apply(const ExperimentChanges& changes, Experiment& experiment) {
   }
   experiment.rows = std::move(rows);
   drop_empty_figures(experiment);
+  drop_empty_claims(experiment);
 }
 
 ordered_json to_json(const Experiment& experiment) {
@@ -100,6 +119,13 @@ ordered_json to_json(const Experiment& experiment) {
     else
       f["rows"] = figure.rows;
     out["figures"].push_back(f);
+  }
+  for (const ExperimentClaim& claim : experiment.claims) {
+    ordered_json c = {{"claim", claim.text}, {"of", to_string(claim.figure)}};
+    if (claim.within > 0) c["within"] = claim.within;
+    for (const auto& [first, second] : claim.pairs)
+      c["pairs"].push_back(ordered_json::array({first, second}));
+    out["claims"].push_back(c);
   }
   return out;
 }

@@ -97,6 +97,8 @@ try {
     ["svhn", 20],
     ["gradients", 22],
     ["verdict", 10],
+    ["mnist-claims", 6],
+    ["svhn-claims", 35],
   ])
     assert.equal(await page.locator(`table[data-table="${name}"] tbody tr`).count(), rows, `rows of ${name}`);
   const zcae = page.locator('table[data-table="mnist"] tbody tr', { hasText: "ZCAE" });
@@ -105,6 +107,13 @@ try {
   assert.match(await pca.innerText(), /diverged in epoch 3/);
   assert.equal(await pca.locator("td.main").count(), 0, "a diverged row has a number");
   assert.match(await page.locator(".answer").innerText(), /^(Yes, for some|No:|Not measurably:)/);
+
+  // The claims: what each comes to, with numbers behind it; PCA, which diverged, has none.
+  const claims = page.locator("section#svhn details.claims-box");
+  assert.match(await claims.locator("summary").innerText(), /claims: \d+ hold, \d+ do not, \d+ are open/);
+  await claims.locator("summary").click();
+  const stays = claims.locator("tr.claim", { hasText: "PCA stays far behind" });
+  assert.match(await stays.innerText(), /holds[\s\S]*BN\s+[\d.]+ ± [\d.]+\s+PCA\(1e-5,1e12\)\s+–/);
 
   // Every figure of the experiments, and what the paper could not show, drawn.
   for (const name of ["mnist", "svhn", "gradients"]) {

@@ -109,6 +109,27 @@ function tableNote(experiment) {
   return el("p", { class: "note" }, parts.join(" "));
 }
 
+/** The paper's claims, folded away under how many of them hold. */
+function claimsSection(experiment) {
+  if (!experiment.claims) return null;
+  const count = (answer) => experiment.claims.filter((claim) => claim.answer === answer).length;
+  return el(
+    "details",
+    { class: "claims-box" },
+    el(
+      "summary",
+      {},
+      `The paper’s claims: ${count("holds")} hold, ${count("does not")} do not, ${count("open")} are open`,
+    ),
+    claimsTable(experiment),
+    el(
+      "p",
+      { class: "note" },
+      "A claim holds where the first of every pair is the lower one beyond noise (or, where it says near, where both are that near beyond noise); it does not where a pair is the other way round beyond noise. Noise: what Welch’s t allows a difference to be by chance, at 5 % for all pairs of a claim together. * with the deviation of the rows that have several seeds.",
+    ),
+  );
+}
+
 function experimentSection(experiment) {
   const view = { measure: "error", set: "test", against: "epoch", scale: "log", quantity: "condition" };
   const own = [];
@@ -155,6 +176,7 @@ function experimentSection(experiment) {
   section.append(
     resultTable(experiment),
     tableNote(experiment),
+    claimsSection(experiment) ?? "",
     switches(view, () => own.forEach((redraw) => redraw()), true),
     grid,
   );

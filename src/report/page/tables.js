@@ -1,4 +1,4 @@
-// The tables: the paper's numbers beside ours, and the pairs of gradients.
+// The tables: the paper's numbers beside ours, the pairs of gradients, the claims.
 
 /** A cell with the difference to the paper, marked by sign, colour and arrow. */
 function differenceCell(ours, paper, digits) {
@@ -192,7 +192,7 @@ function outcomeCell(row) {
 }
 
 /** The difference with a bar, as long as its share of the largest. */
-function barCell(difference, largest) {
+function barCell(difference, largest, digits = errorDigits) {
   if (difference === null) return el("td", { class: "num" }, "–");
   const side = difference <= 0 ? "good" : "bad";
   const style = `width:${(48 * Math.abs(difference)) / largest}px`;
@@ -200,7 +200,7 @@ function barCell(difference, largest) {
     "td",
     { class: `num ${side}` },
     el("span", { class: `bar ${side}`, style }),
-    signed(difference, errorDigits),
+    signed(difference, digits),
   );
 }
 
@@ -210,10 +210,12 @@ function noiseBadge(pair) {
   return el("span", { class: `badge ${pair.beyond_noise ? "sure" : "unsure"}` }, text);
 }
 
+const noiseText = (pair, digits) =>
+  pair.noise === null ? "–" : `${number(pair.noise, digits)}${pair.own_deviation ? "" : " *"}`;
+
 function verdictRow(pair, experiment, largest) {
   const exact = experiment.rows[pair.exact],
     printed = experiment.rows[pair.printed];
-  const noise = pair.noise === null ? "–" : `${number(pair.noise, 2)}${pair.own_deviation ? "" : " *"}`;
   const moved = pair.rank_exact !== pair.rank_printed;
   return el(
     "tr",
@@ -222,7 +224,7 @@ function verdictRow(pair, experiment, largest) {
     outcomeCell(printed),
     outcomeCell(exact),
     barCell(pair.difference, largest),
-    valueCell(noise),
+    valueCell(noiseText(pair, errorDigits)),
     valueCell(pair.rank_paper || "–"),
     valueCell(pair.rank_printed || "–"),
     el("td", { class: `num ${moved ? "main" : ""}` }, String(pair.rank_exact || "–")),
@@ -241,6 +243,68 @@ function verdictTable(experiment) {
       { class: "results", "data-table": "verdict" },
       el("thead", {}, el("tr", {}, head)),
       el("tbody", {}, rows),
+    ),
+  );
+}
+
+// --- claims
+
+const claimFigures = {
+  best_error: "best error %",
+  first_error: "error % after epoch 1",
+  train_loss: "training loss, last epoch",
+};
+const claimDigits = (claim) => (claim.of === "train_loss" ? 3 : errorDigits);
+const answerBadges = { holds: "sure", "does not": "diverged", open: "unsure" };
+const answerBadge = (answer) => el("span", { class: `badge ${answerBadges[answer]}` }, answer);
+
+const claimColumns = ["claim", "of", "first", "", "second", "", "first − second", "noise up to", "paper", ""];
+
+/** A row for each pair; the claim and what it comes to stand before all of its own. */
+function claimRows(claim, experiment) {
+  const digits = claimDigits(claim);
+  const largest = Math.max(...claim.pairs.map((p) => Math.abs(p.difference ?? 0)), 1e-9);
+  const side = (row, figure) => [
+    el("td", {}, el("code", {}, experiment.rows[row].name)),
+    el("td", { class: "num" }, figure ? estimate(figure, digits) : "–"),
+  ];
+  return claim.pairs.map((pair, i) =>
+    el(
+      "tr",
+      { class: i === 0 ? "claim" : "" },
+      i === 0
+        ? [
+            el(
+              "th",
+              { scope: "rowgroup", rowspan: claim.pairs.length },
+              el("div", {}, claim.claim),
+              answerBadge(claim.answer),
+            ),
+            el("td", { rowspan: claim.pairs.length }, claimFigures[claim.of]),
+          ]
+        : null,
+      side(pair.first, pair.first_figure),
+      side(pair.second, pair.second_figure),
+      barCell(pair.difference, largest, digits),
+      valueCell(noiseText(pair, digits)),
+      valueCell(pair.paper === null ? "–" : signed(pair.paper, errorDigits), pair.paper, "paper"),
+      el("td", {}, answerBadge(pair.answer)),
+    ),
+  );
+}
+
+function claimsTable(experiment) {
+  const head = claimColumns.map((name) => el("th", { scope: "col" }, name));
+  return scrolling(
+    el(
+      "table",
+      { class: "results claims", "data-table": `${experiment.name}-claims` },
+      el("thead", {}, el("tr", {}, head)),
+      el(
+        "tbody",
+        {},
+        experiment.claims.map((claim) => claimRows(claim, experiment)),
+      ),
     ),
   );
 }
