@@ -113,6 +113,7 @@ TEST(StopRules, ARunTheyEndedCountsInAReport) {
   EXPECT_EQ(row.status, RowResult::Status::done);
   EXPECT_TRUE(row.finished);
   EXPECT_EQ(row.best_error.n, 2);
+  EXPECT_EQ(row.remark, "stopped early, after 2 of 3 epochs (seed 1)");
   EXPECT_TRUE(read_run(folder.run(0, 1)).finished());
   EXPECT_NE(read_run(folder.run(0, 1)).stopped_early, "");
   EXPECT_EQ(read_run(folder.run(0, 2)).stopped_early, "") << "that one made all its epochs";

@@ -51,8 +51,10 @@ void settle_status(RowResult& row) {
                                        uncounted, run.failed));
     else if (!run.there)
       note(Status::missing, "not run yet" + of_seed(run));
-    else if (const int64_t wanted = std::max(run.epochs_wanted, furthest);
-             made < wanted && run.stopped_early.empty())
+    else if (!run.stopped_early.empty())
+      note(Status::done, fmt::format("stopped early, after {} of {} epochs{}", made,
+                                     run.epochs_wanted, of_seed(run)));
+    else if (const int64_t wanted = std::max(run.epochs_wanted, furthest); made < wanted)
       note(Status::incomplete,
            fmt::format("{} of {} epochs{}{}", made, wanted, of_seed(run), uncounted));
   }

@@ -26,7 +26,7 @@ struct RowResult {
   std::optional<double> times_bn;  ///< epoch_seconds over BN's
   /// The gravest that one of its seeds came to.
   enum class Status { done, missing, incomplete, failed, diverged } status = Status::missing;
-  std::string remark;  ///< of a status other than done: "diverged in epoch 3 (seed 1)"
+  std::string remark;  ///< what is to be known beside its numbers: "diverged in epoch 3 (seed 1)"
 };
 
 bool diverged(const RowResult& row);

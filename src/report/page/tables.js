@@ -30,7 +30,7 @@ function layerCell(row, experiment) {
     "th",
     { scope: "row", "data-sort": row.name },
     el("div", { class: "layer" }, swatch(styleOf(row, experiment)), el("code", {}, row.name)),
-    row.status !== "done" && row.status !== "diverged" ? el("div", { class: "remark" }, row.remark) : null,
+    row.remark && row.status !== "diverged" ? el("div", { class: "remark" }, row.remark) : null,
     row.note ? el("div", { class: "row-note" }, row.note) : null,
     remarks.map((text) => el("div", { class: "remark" }, `⚠ ${text}`)),
   );
@@ -187,7 +187,7 @@ function outcomeCell(row) {
     "td",
     { class: "num" },
     estimate(row.best_error, errorDigits),
-    row.status === "done" ? null : el("div", { class: "remark" }, row.remark),
+    row.remark ? el("div", { class: "remark" }, row.remark) : null,
   );
 }
 
@@ -258,7 +258,7 @@ const claimDigits = (claim) => (claim.of === "train_loss" ? 3 : errorDigits);
 const answerBadges = { holds: "sure", "does not": "diverged", open: "unsure" };
 const answerBadge = (answer) => el("span", { class: `badge ${answerBadges[answer]}` }, answer);
 
-const claimColumns = ["claim", "of", "first", "", "second", "", "first − second", "noise up to", "paper", ""];
+const claimColumns = ["claim", "first", "", "second", "", "first − second", "noise up to", "paper", ""];
 
 /** A row for each pair; the claim and what it comes to stand before all of its own. */
 function claimRows(claim, experiment) {
@@ -273,15 +273,13 @@ function claimRows(claim, experiment) {
       "tr",
       { class: i === 0 ? "claim" : "" },
       i === 0
-        ? [
-            el(
-              "th",
-              { scope: "rowgroup", rowspan: claim.pairs.length },
-              el("div", {}, claim.claim),
-              answerBadge(claim.answer),
-            ),
-            el("td", { rowspan: claim.pairs.length }, claimFigures[claim.of]),
-          ]
+        ? el(
+            "th",
+            { scope: "rowgroup", rowspan: claim.pairs.length },
+            el("div", {}, claim.claim),
+            el("div", { class: "row-note" }, claimFigures[claim.of]),
+            answerBadge(claim.answer),
+          )
         : null,
       side(pair.first, pair.first_figure),
       side(pair.second, pair.second_figure),
@@ -303,7 +301,7 @@ function claimsTable(experiment) {
       el(
         "tbody",
         {},
-        experiment.claims.map((claim) => claimRows(claim, experiment)),
+        experiment.claims.flatMap((claim) => claimRows(claim, experiment)),
       ),
     ),
   );
