@@ -188,7 +188,7 @@ TEST(Experiments, TheCommandLineChangesAllRows) {
   }
   for (const ExperimentFigure& f : e.figures) EXPECT_NE(f.title, "All ZCA layers");
   ASSERT_EQ(e.claims.size(), 1u) << "the others are of rows that were left out";
-  EXPECT_EQ(e.claims[0].text, "a rotation helps BN");
+  EXPECT_EQ(e.claims[0].text, "a rotation makes BN end better");
   changes.rows = {"nothing"};
   EXPECT_THROW(apply(changes, e), std::invalid_argument);
 }
