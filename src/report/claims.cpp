@@ -50,6 +50,13 @@ Answer judge_diverged(bool first, bool second, double within) {
   return first || within > 0 ? Answer::does_not : Answer::holds;
 }
 
+/// Two or three seeds know their own deviation so badly that a row with them would be judged more
+/// strictly than one with a single seed: all rows share what those with several show together.
+Estimate with_shared_deviation(Estimate figure) {
+  figure.deviation = std::nullopt;
+  return figure;
+}
+
 ClaimPair judge_pair(const ExperimentClaim& claim, const std::pair<std::string, std::string>& names,
                      const std::vector<RowResult>& rows, const Spread& pooled) {
   ClaimPair pair;
@@ -64,7 +71,8 @@ ClaimPair judge_pair(const ExperimentClaim& claim, const std::pair<std::string, 
     return pair;
   }
   if (!comparable(a, b) || pair.first_figure.n == 0 || pair.second_figure.n == 0) return pair;
-  pair.difference = difference_of(pair.first_figure, pair.second_figure, pooled);
+  pair.difference = difference_of(with_shared_deviation(pair.first_figure),
+                                  with_shared_deviation(pair.second_figure), pooled);
   pair.noise = noise_of(*pair.difference, claim.pairs.size());
   pair.answer = judge(pair, claim.within);
   return pair;

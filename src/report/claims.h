@@ -32,8 +32,9 @@ struct ClaimResult {
   int count(Answer of) const;
 };
 
-/// Noise is at 5 % for all pairs of a claim together. A row that diverged is behind one that did
-/// not.
+/// Noise is what Student's t exceeds by chance, at 5 % for all pairs of a claim together, with the
+/// deviation that the rows with several seeds have in common, as in an analysis of variance. A row
+/// that diverged is behind one that did not.
 std::vector<ClaimResult> judge_claims(const std::vector<ExperimentClaim>& claims,
                                       const std::vector<RowResult>& rows);
 

@@ -132,8 +132,7 @@ ordered_json difference_json(const std::optional<MeanDifference>& d, double nois
   const bool judged = d && d->standard_error;
   return {{"difference", d ? rounded(d->value) : ordered_json()},
           {"standard_error", d ? rounded(d->standard_error) : ordered_json()},
-          {"noise", judged ? rounded(noise) : ordered_json()},
-          {"own_deviation", d && d->own_deviation}};
+          {"noise", judged ? rounded(noise) : ordered_json()}};
 }
 
 ordered_json verdict_json(const ExperimentResult& result) {
@@ -144,7 +143,8 @@ ordered_json verdict_json(const ExperimentResult& result) {
   for (const GradientPair& p : verdict.pairs) {
     ordered_json pair = {{"layer", p.layer}, {"exact", p.exact_row}, {"printed", p.printed_row}};
     pair.update(difference_json(p.difference, p.noise));
-    pair.update({{"beyond_noise", p.beyond_noise()},
+    pair.update({{"own_deviation", p.difference && p.difference->own_deviation},
+                 {"beyond_noise", p.beyond_noise()},
                  {"rank_exact", p.rank_exact},
                  {"rank_printed", p.rank_printed},
                  {"rank_paper", p.rank_paper}});

@@ -135,14 +135,13 @@ std::string claims_markdown(const ExperimentResult& result) {
            leads ? name_of(claim.claim.figure) : "", side(p.first, p.first_figure),
            side(p.second, p.second_figure),
            number("+", p.difference ? std::optional(p.difference->value) : std::nullopt),
-           number("", judged ? std::optional(p.noise) : std::nullopt) +
-               (judged && !p.difference->own_deviation ? " *" : ""),
-           number("+", p.paper), to_string(p.answer)});
+           number("", judged ? std::optional(p.noise) : std::nullopt), number("+", p.paper),
+           to_string(p.answer)});
     }
   return out +
-         "\nNoise: what Welch's t allows by chance, at 5 % for all pairs of a claim together; * "
+         "\nNoise: what Student's t allows by chance, at 5 % for all pairs of a claim together, "
          "with "
-         "the deviation of the rows that have several seeds.\n\n";
+         "the deviation of all rows that have several seeds.\n\n";
 }
 
 }  // namespace

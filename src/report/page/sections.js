@@ -125,7 +125,7 @@ function claimsSection(experiment) {
     el(
       "p",
       { class: "note" },
-      "A claim holds where the first of every pair is the lower one beyond noise (or, where it says near, where both are that near beyond noise); it does not where a pair is the other way round beyond noise. Noise: what Welch’s t allows a difference to be by chance, at 5 % for all pairs of a claim together. * with the deviation of the rows that have several seeds.",
+      "A claim holds where the first of every pair is the lower one beyond noise (or, where it says near, where both are that near beyond noise); it does not where a pair is the other way round beyond noise. Noise: what Student’s t allows a difference to be by chance, at 5 % for all pairs of a claim together, with the deviation of all rows that have several seeds.",
     ),
   );
 }

@@ -210,12 +210,10 @@ function noiseBadge(pair) {
   return el("span", { class: `badge ${pair.beyond_noise ? "sure" : "unsure"}` }, text);
 }
 
-const noiseText = (pair, digits) =>
-  pair.noise === null ? "–" : `${number(pair.noise, digits)}${pair.own_deviation ? "" : " *"}`;
-
 function verdictRow(pair, experiment, largest) {
   const exact = experiment.rows[pair.exact],
     printed = experiment.rows[pair.printed];
+  const noise = pair.noise === null ? "–" : `${number(pair.noise, 2)}${pair.own_deviation ? "" : " *"}`;
   const moved = pair.rank_exact !== pair.rank_printed;
   return el(
     "tr",
@@ -224,7 +222,7 @@ function verdictRow(pair, experiment, largest) {
     outcomeCell(printed),
     outcomeCell(exact),
     barCell(pair.difference, largest),
-    valueCell(noiseText(pair, errorDigits)),
+    valueCell(noise),
     valueCell(pair.rank_paper || "–"),
     valueCell(pair.rank_printed || "–"),
     el("td", { class: `num ${moved ? "main" : ""}` }, String(pair.rank_exact || "–")),
@@ -284,7 +282,7 @@ function claimRows(claim, experiment) {
       side(pair.first, pair.first_figure),
       side(pair.second, pair.second_figure),
       barCell(pair.difference, largest, digits),
-      valueCell(noiseText(pair, digits)),
+      valueCell(number(pair.noise, digits)),
       valueCell(pair.paper === null ? "–" : signed(pair.paper, errorDigits), pair.paper, "paper"),
       el("td", {}, answerBadge(pair.answer)),
     ),
