@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "bench/sections.h"
 #include "data/random.h"
