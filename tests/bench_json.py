@@ -37,6 +37,7 @@ for table in run["tables"]:
         assert names[:4] == [bars.GEMM, bars.TORCH, "BN", bars.ZCA], names
         assert all({"total", "forward", "backward", "extra_bytes"} <= set(row) for row in table["rows"][1:])
         assert all("algebra" in row for row in table["rows"][2:-1])
+        assert set(names) == {bars.GEMM, bars.TORCH, bars.COMPOSED, *bars.LAYERS}, names
     if table["section"] == "step":
         assert names[:2] == [bars.NONE, bars.TORCH] and len(names) == 7, names
         assert all(row["extra_bytes"] > 0 for row in table["rows"])
@@ -75,7 +76,7 @@ zca["total"] = {"median_ms": 1.4, "best_ms": 1.3}
 code, output = judged(bad)
 line = next(line for line in output.splitlines() if "N >= 64" in line)
 assert code == 1 and "<= 1.35" in line and " 1.40," in line, output
-assert line.endswith("NOT MET  (256x128x14x14 channels_last)"), line
+assert line.endswith(f"NOT MET  ({bars.ZCA} at 256x128x14x14 channels_last)"), line
 
 # At another number of threads the bar of two is not judged.
 code, output = judged({**good, "threads": 4})

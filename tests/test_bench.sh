@@ -48,6 +48,8 @@ grep -qE '^A round takes -?[0-9]+ us and its bytes at' out || fail "no constants
 grep -qE '^speed-up on ranks +link +2 .* 1024$' out || fail "no plan up to 1,024 ranks: $(cat out)"
 [ "$(grep -cE '^(mnist|svhn), 16 images over the ranks +[0-9]' out)" -eq 2 ] || fail "no step over the ranks: $(cat out)"
 [ "$(grep -cE ' 100 Gbit/s( +[0-9.]+){10}$' out)" -eq 4 ] || fail "not a plan for each net: $(cat out)"
+"$program" bench --quick --processes 2 --json 2>/dev/null | grep -q '"latency_seconds":.*"100 Gbit/s":.*"1024":' ||
+  fail 'two processes: no JSON'
 
 # --- Ctrl-C ----------------------------------------------------------------------------------------
 (exec "$program" bench --quick --repeats 100000 --json >out 2>err) &

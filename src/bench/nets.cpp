@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "bench/sections.h"
 #include "data/random.h"
@@ -109,12 +110,12 @@ Sequential torch_digit_net(const Kind& kind, const NetConfig& config, const torc
   return net;
 }
 
-/// A layer, a convolution, ReLU: in the paper's order, eight times.
-Sequential stack_net(const Kind& kind) {
+/// A layer, a convolution, ReLU: in the paper's order, two of each width.
+Sequential stack_net(const Kind& kind, int64_t widest) {
   Sequential net;
   int64_t channels = 64;
   push_norm(net, kind, channels);
-  for (const int64_t width : {64, 128, 256, 512})
+  for (int64_t width = 64; width <= widest; width *= 2)
     for (const bool first : {true, false}) {
       push_conv(net, torch::nn::Conv2dOptions(channels, width, 3)
                          .padding(1)
@@ -127,8 +128,8 @@ Sequential stack_net(const Kind& kind) {
   return kind.folded ? fold_training(net) : net;
 }
 
-Model net_of(const Kind& kind, const std::string& data, const torch::Tensor& x) {
-  if (data == "stack") return model_of(stack_net(kind));
+Model net_of(const Kind& kind, const std::string& data, const torch::Tensor& x, int64_t widest) {
+  if (data == "stack") return model_of(stack_net(kind, widest));
   if (kind.norm != Norm::ours)
     return model_of(torch_digit_net(kind, paper_config(data, "BN").net, x));
   return model_of(
@@ -161,12 +162,12 @@ DigitNet digit_net(const std::string& data, const std::string& spec, const torch
   return net;
 }
 
-Table measure_step(const std::string& data, int64_t batch, const Session& session) {
+Table measure_step(const std::string& data, int64_t batch, const Session& session, int64_t widest) {
   const torch::Tensor x = input_of(data, batch), y = torch::arange(batch) % digit_classes;
   Table table{"step", fmt::format("{}, batch {}", data, batch)};
   std::vector<Contestant> contestants;
   for (const Kind& kind : kinds) {
-    const Model net = net_of(kind, data, x);
+    const Model net = net_of(kind, data, x, widest);
     const auto optimizer = std::make_shared<torch::optim::SGD>(
         net.parameters, torch::optim::SGDOptions(/*lr=*/1e-3).momentum(0.9));
     const auto step = [net, optimizer, x, y] {

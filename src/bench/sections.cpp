@@ -43,8 +43,10 @@ const std::vector<Section>& sections() {
            for (const int64_t batch : {1, r.quick ? 8 : 256})
              done(measure_inference(data, batch, r.quick ? 8 : 256, with_more_repeats(session, r)));
        }},
-      {"stack", [](const Request& r, const Session& session,
-                   const Done& done) { done(measure_step("stack", r.quick ? 16 : 64, session)); }},
+      {"stack",
+       [](const Request& r, const Session& session, const Done& done) {
+         done(measure_step("stack", r.quick ? 4 : 64, session, r.quick ? 128 : 512));
+       }},
   };
   return all;
 }

@@ -40,8 +40,9 @@ Table measure_scaling(const std::string& over, const std::vector<Shape>& shapes,
 /// torch's BatchNorm2d and with layers of ours. `data` is mnist or svhn: the paper's net, with
 /// ZCA(1e-5,1e12) in every block; or "stack": the widths of ResNet-18, 3×3 convolutions to 64, 64,
 /// 128, 128, 256, 256, 512 and 512 channels on maps of 32×32 places down to 4×4, each behind a
-/// layer of ZCA(1e-5,group_size=64), ReLU behind each.
-Table measure_step(const std::string& data, int64_t batch, const Session& session);
+/// layer of ZCA(1e-5,group_size=64), ReLU behind each; up to `widest`.
+Table measure_step(const std::string& data, int64_t batch, const Session& session,
+                   int64_t widest = 512);
 
 /// A pass without gradients of the paper's net with ZCA(1e-5,1e12) in every block: as it evaluates,
 /// as fold() makes it, and without its layers. Each time is over `images` in batches.

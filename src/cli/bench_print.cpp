@@ -4,8 +4,8 @@
 #include <sys/utsname.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <thread>
 
