@@ -235,7 +235,7 @@ TEST(Report, CountsExchangesOfPivots) {
     return with(with(with(line(epoch, 2), "layers", layers), "curve", curve), "steps", 10);
   };
   folder.write(0, counted(1, 2) + counted(2, 0) + counted(3, 1));
-  folder.write(1, three(3));  // runs of 0.1 did not count
+  folder.write(1, three(3));  // lines without exchanges
   const auto sentences = conclusions(folder.read());
   ASSERT_FALSE(sentences.empty());
   EXPECT_EQ(sentences.back(), "PLDLP(1e-5): 3 exchanges among 240 pivots in all of training.");

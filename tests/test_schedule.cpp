@@ -16,30 +16,18 @@ ScheduleRules rules_of(const std::string& data) {
   return rules;
 }
 
-TEST(Config, OfVersion0_1MeansWhatItMeant) {
+TEST(Config, ReadsTheNetsOptions) {
   const auto read = [](const char* text) {
     return config_from_json(parse_json(text, "my.json"), "my.json");
   };
-  const char* old = R"json({"version": "0.1.0", "data": "mnist", "layer": "PLDLP(1e-5)"})json";
-  const TrainConfig before = read(old);
-  EXPECT_EQ(before.net.head, Head::average);
-  EXPECT_EQ(before.net.padding, Padding::same);
-  EXPECT_EQ(before.net.blocks[0].layer, "PLDLP(1e-5,complete)");
-  EXPECT_EQ(
-      read(R"json({"version": "0.1.0", "layer": "ZCA(1e-5,groups=4)"})json").net.blocks[0].layer,
-      "ZCA(1e-5,1e12,group_size=4)");
-  const TrainConfig now =
-      read(R"json({"data": "mnist", "layer": "PLDLP(1e-5)", "head": "max"})json");
-  EXPECT_EQ(now.net.head, Head::max);
-  EXPECT_EQ(now.net.padding, Padding::valid);
-  EXPECT_EQ(now.net.blocks[0].layer, "PLDLP(1e-5)");
+  const TrainConfig config =
+      read(R"json({"data": "mnist", "layer": "PLDLP(1e-5)", "head": "max", "fold": false})json");
+  EXPECT_EQ(config.net.head, Head::max);
+  EXPECT_EQ(config.net.padding, Padding::valid);
+  EXPECT_EQ(config.net.blocks[0].layer, "PLDLP(1e-5)");
+  EXPECT_FALSE(config.net.fold);
+  EXPECT_TRUE(read("{}").net.fold);
   EXPECT_THROW(read(R"({"head": "flatt"})"), std::invalid_argument);
-  // Runs from before layers were folded go on without; what a user writes is folded.
-  EXPECT_FALSE(before.net.fold);
-  EXPECT_FALSE(read(R"json({"version": "0.2.0", "data": "svhn"})json").net.fold);
-  EXPECT_TRUE(read(R"json({"version": "0.2.0", "data": "svhn", "fold": true})json").net.fold);
-  EXPECT_TRUE(now.net.fold);
-  EXPECT_FALSE(read(R"json({"fold": false})json").net.fold);
   EXPECT_FALSE(decides_numbers("fold"));  // no more than the number of threads
 }
 

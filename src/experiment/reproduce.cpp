@@ -168,7 +168,7 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
 
 /// Of the first seed alone: a page shows one net of a row.
 void Reproduction::draw(const Job& job) {
-  const std::string best = best_checkpoint(job.path);
+  const std::string best = join_path(job.path, best_name);
   if (job.seed != job.row->seeds.front() || !file_exists(best)) return;
   const TrainConfig config = config_of(job);
   const DataSet& data = data_for(config);

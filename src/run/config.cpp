@@ -73,27 +73,6 @@ nlohmann::ordered_json stop_json(const StopRules& rules) {
 const Names<Head> heads = {{Head::flat, "flat"}, {Head::average, "average"}, {Head::max, "max"}};
 const Names<Padding> paddings = {{Padding::valid, "valid"}, {Padding::same, "same"}};
 
-/// A config of version 0.1 has no head, no padding and no first deviation: its net averaged,
-/// padded, and began with logits that deviate by ½.
-bool is_from_0_1(const json& config) {
-  return config.contains("version") && config.at("version").is_string() &&
-         config.at("version").get<std::string>().rfind("0.1.", 0) == 0;
-}
-
-/// Runs that were begun before layers were folded do not say so, and go on without.
-bool is_from_before_folding(const json& config) {
-  return config.contains("version") && !config.contains("fold");
-}
-
-/// PLDLP had but one way of pivoting then, and group_size was called groups.
-std::string as_in_0_1(std::string layer) {
-  const std::string old = "groups=";
-  if (const size_t at = layer.find(old); at != std::string::npos)
-    layer.replace(at, old.size(), "group_size=");
-  const LayerSpec spec = parse(layer);
-  return to_string(spec.method() == "PLDLP" ? spec.with("complete", 1) : spec);
-}
-
 void require(bool holds, const std::string& name, const std::string& expected, double found) {
   if (!holds)
     throw std::invalid_argument(
@@ -127,18 +106,12 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   fields.text("layer", layer);
   TrainConfig config = paper_config(data, layer);
   std::string head = to_string(config.net.head), padding = to_string(config.net.padding);
-  if (is_from_0_1(object)) {
-    head = "average";
-    padding = "same";
-    config.net.initial_deviation = 0.5;
-  }
   fields.text("head", head);
   fields.text("padding", padding);
   config.net.head = parse_head(head, fields.path("head"));
   config.net.padding = parse_padding(padding, fields.path("padding"));
   fields.number("flat_exponent", config.net.flat_exponent);
   fields.number("initial_deviation", config.net.initial_deviation);
-  config.net.fold = !is_from_before_folding(object);
   fields.flag("fold", config.net.fold);
   fields.integer("sample_stride", config.net.sample_stride);
   fields.integer("subset", config.subset);
@@ -177,8 +150,6 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   }
   for (const char* key : {"version", "found", "changed"}) fields.ignore(key);
   fields.refuse_others();
-  if (is_from_0_1(object))
-    for (BlockConfig& block : config.net.blocks) block.layer = as_in_0_1(block.layer);
   return config;
 }
 

@@ -22,7 +22,7 @@ struct LayerRecord {
   int64_t channels = 0;
   std::optional<double> condition_number, effective_rank;  ///< empty: not finite
   int64_t floored = 0, null = 0;
-  int64_t exchanges = 0;  ///< of pivots, in the whole epoch; 0 in runs of 0.1, which did not count
+  int64_t exchanges = 0;  ///< of pivots, in the whole epoch
 };
 
 /// What the net of an epoch makes of the test set.
@@ -52,7 +52,7 @@ struct EpochRecord {
   std::optional<std::string> diverged;
   double train_loss = 0, train_error_percent = 0;
   int64_t curve_every = 0;    ///< steps between the points of `curve`
-  std::vector<double> curve;  ///< training loss inside the epoch; empty in runs of 0.1
+  std::vector<double> curve;  ///< training loss inside the epoch
   TestResult test;
   Decision decision;
   std::vector<LayerRecord> layers;

@@ -15,7 +15,6 @@
 
 #include "base/text.h"
 #include "core/registry.h"
-#include "io/archive_0_1.h"
 #include "io/json_fields.h"
 #include "io/safetensors.h"
 #include "orthobatch/spec.h"
@@ -26,7 +25,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* format_name = "orthobatch checkpoint 2";
-constexpr const char* format_name_0_1 = "orthobatch checkpoint 1";
 constexpr const char* checksum_key = "checksum";
 constexpr const char *net_prefix = "net.", *momentum_prefix = "optimizer.";
 
@@ -140,7 +138,7 @@ void take_tensors(const Safetensors& file, Checkpoint& out) {
   for (const auto& item : parameters)
     item.value().copy_(tensors.take(net_prefix + item.key(), item.value()));
   const auto momentum_name = [&](size_t i) {
-    return momentum_prefix + (out.of_0_1 ? std::to_string(i) : parameters[i].key());
+    return momentum_prefix + parameters[i].key();
   };
   const bool any = tensors.has(momentum_name(0));
   for (size_t i = 0; any && i < parameters.size(); ++i)
@@ -194,11 +192,9 @@ void take_texts(const Safetensors& file, Checkpoint& out) {
                       "none: it is of another program");
     return it->second;
   };
-  const std::string expected = out.of_0_1 ? format_name_0_1 : format_name;
-  if (const std::string format = text("format"); format != expected)
-    throw FileError(out.path, "checkpoint format", expected, json(format).dump().substr(0, 80));
-  if (!out.of_0_1)
-    if (const std::string sum = content_checksum(file, checksum_key); text(checksum_key) != sum)
+  if (const std::string format = text("format"); format != format_name)
+    throw FileError(out.path, "checkpoint format", format_name, json(format).dump().substr(0, 80));
+  if (const std::string sum = content_checksum(file, checksum_key); text(checksum_key) != sum)
       throw FileError(out.path, "checkpoint: checksum",
                       json(text(checksum_key)).dump().substr(0, 80), sum + ": it is damaged");
   const json config = parse_json(text("config"), "config");
@@ -231,14 +227,7 @@ Checkpoint parse_checkpoint(Bytes bytes, const std::string& path) {
   Checkpoint out;
   out.path = path;
   try {
-    Safetensors file;
-    if (is_archive(bytes)) {
-      out.of_0_1 = true;
-      unseal_archive_0_1(bytes, path);
-      file = parse_archive_0_1(bytes, path);
-    } else {
-      file = parse_safetensors(std::move(bytes), path);
-    }
+    const Safetensors file = parse_safetensors(std::move(bytes), path);
     take_texts(file, out);
     take_tensors(file, out);
   } catch (const FileError&) {

@@ -36,7 +36,7 @@ void RunFolder::remove_leftovers() const {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name == next_name || name == old_next_name || is_temporary_name(name))
+    if (name == next_name || is_temporary_name(name))
       std::filesystem::remove(entry.path(), ignored);
   }
 }
@@ -47,7 +47,7 @@ std::string RunFolder::in(const char* name) const { return join_path(path_, name
 
 std::vector<std::string> RunFolder::checkpoints() const {
   std::vector<std::string> out;
-  for (const std::string& path : {last(), previous(), in(old_last_name), in(old_previous_name)})
+  for (const std::string& path : {last(), previous()})
     if (name_taken(path)) out.push_back(path);
   return out;
 }
@@ -59,10 +59,8 @@ void RunFolder::save_last(const std::string& config, const TrainState& state, co
   // A second name for the old one first, so that `last` is there at every moment. Without hard
   // links there is no `previous`, and nothing else is lost.
   ::unlink(previous().c_str());
-  const bool linked = ::link(last().c_str(), previous().c_str()) == 0;
+  (void)::link(last().c_str(), previous().c_str());
   put_in_place(fresh, last());
-  if (linked)
-    for (const char* name : {old_last_name, old_previous_name}) ::unlink(in(name).c_str());
 }
 
 void RunFolder::save_best(const std::string& config, const TrainState& state, const DigitNet& net,
@@ -70,7 +68,6 @@ void RunFolder::save_best(const std::string& config, const TrainState& state, co
   const std::string fresh = in(next_name);
   save_checkpoint(fresh, config, state, net, optimizer);
   put_in_place(fresh, best());
-  ::unlink(in(old_best_name).c_str());
 }
 
 /// In place of whatever has the name: a link is replaced, not followed.
@@ -88,11 +85,6 @@ std::string metrics_text(const TrainState& state) {
   std::string lines;
   for (const auto& record : state.history) lines += record.dump() + "\n";
   return lines;
-}
-
-std::string best_checkpoint(const std::string& folder) {
-  const std::string path = join_path(folder, best_name), old = join_path(folder, old_best_name);
-  return !name_taken(path) && name_taken(old) ? old : path;
 }
 
 bool name_taken(const std::string& path) {

@@ -34,13 +34,13 @@ class RunFolder {
   std::string last() const { return in(last_name); }
   std::string previous() const { return in(previous_name); }
   std::string best() const { return in(best_name); }
-  /// What a run may go on from and is there, newest first; an archive of 0.1 last.
+  /// What a run may go on from and is there, newest first.
   std::vector<std::string> checkpoints() const;
 
-  /// Writes `last`; the one before stays as `previous`. Archives of 0.1 go when both are there.
+  /// Writes `last`; the one before stays as `previous`.
   void save_last(const std::string& config, const TrainState& state, const DigitNet& net,
                  const torch::optim::SGD& optimizer) const;
-  /// Writes `best`, in place of an archive of 0.1 too.
+  /// Writes `best`.
   void save_best(const std::string& config, const TrainState& state, const DigitNet& net,
                  const torch::optim::SGD& optimizer) const;
   /// Whether a run was begun in it.
@@ -57,9 +57,6 @@ class RunFolder {
   std::string path_;
   int lock_ = -1;
 };
-
-/// The best epoch's checkpoint in the folder of a run: one of 0.1 where there is no other.
-std::string best_checkpoint(const std::string& folder);
 
 /// The lines of metrics.jsonl.
 std::string metrics_text(const TrainState& state);

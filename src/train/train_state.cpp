@@ -111,7 +111,6 @@ class Reader {
                             : number_of(found, name, 0, no_limit);
   }
   void integers(const char* name, std::vector<int64_t>& values) {
-    if (absent_in_0_1(name)) return;
     for (const ordered_json& value : list(name)) values.push_back(count_of(value, name));
   }
   void numbers(const char* name, std::vector<double>& values) {
@@ -121,7 +120,6 @@ class Reader {
   void json(const char* name, ordered_json& value) { value = member(name); }
   template <typename Members>
   void object(const char* name, const Members& members) {
-    if (absent_in_0_1(name)) return;
     const ordered_json& found = member(name);
     if (!found.is_object()) fail(where_ + name, "an object", short_text(found));
     Reader inner(found, where_ + name + ": ");
@@ -129,10 +127,6 @@ class Reader {
   }
 
  private:
-  /// 0.1 had neither a curve nor exchanges.
-  bool absent_in_0_1(const std::string& name) const {
-    return (name == "curve" || name == "exchanges") && !object_.contains(name);
-  }
   const ordered_json& member(const char* name) const {
     const auto it = object_.find(name);
     if (it == object_.end()) fail(where_ + name, "it", "nothing");
@@ -179,7 +173,6 @@ void check_epoch(const TrainState& s, const TrainConfig& config, int64_t train_i
           fmt::format("{}, one a layer", blocks), static_cast<double>(s.exchanges.size()));
   const LossCurve& curve = s.curve;
   const auto points = static_cast<int64_t>(curve.loss.size());
-  // A run of 0.1 resumed in an epoch began its curve there.
   require(curve.every <= steps && curve.steps <= std::max<int64_t>(0, curve.every - 1) &&
               points <= s.step && points * curve.every + curve.steps <= s.step,
           "curve", fmt::format("{} steps", s.step),
@@ -190,12 +183,11 @@ void check_epoch(const TrainState& s, const TrainConfig& config, int64_t train_i
          short_text(s.layers));
 }
 
-/// The lines that metrics.jsonl has of the layers; 0.1 had no exchanges in them.
+/// The lines that metrics.jsonl has of the layers.
 void check_layers(ordered_json& layers) {
   for (ordered_json& layer : layers) {
     if (!layer.is_object() || !layer.contains("name") || !layer.at("name").is_string())
       fail("layers", "an object with a name each", short_text(layer));
-    if (!layer.contains("exchanges")) layer["exchanges"] = 0;
     for (const char* key : {"condition_number", "effective_rank", "floored", "null", "exchanges"})
       if (!layer.contains(key) || !(layer.at(key).is_number() || layer.at(key).is_null()))
         fail("layers", fmt::format("a number '{}'", key), short_text(layer));

@@ -136,7 +136,6 @@ void Trainer::resume(Checkpoint checkpoint, const ordered_json& changed) {
   write_file(folder_->config(), config_text_);
   folder_->write_metrics(state_);
   if (state_.epoch < config_.epochs && stop_reason(config_.stop, state_).empty()) {
-    if (checkpoint.of_0_1) save();  // so that there are two of ours before its archives go
     events_ = std::make_unique<EventWriter>(folder_->path(), state_.epoch + 1);
   }
   join_ranks();
