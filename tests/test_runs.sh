@@ -107,7 +107,7 @@ cp other/last.safetensors mixed/
 touch before
 expect 1 'mixed/config.json: seed: expected 2 as in mixed/last.safetensors, found 1: they are of two runs' train --resume mixed
 cp whole/last.safetensors mixed/ && cp other/metrics.jsonl mixed/ && touch before
-expect 1 'mixed/metrics.jsonl: line 1: expected epoch 1 of mixed/last.safetensors' train --resume mixed
+expect 1 'mixed/metrics.jsonl: lines: expected the epochs of mixed/last.safetensors, found others' train --resume mixed
 cp whole/metrics.jsonl mixed/ && sed -i 's/"learning_rate": 0.125/"learning_rate": 0.25/' mixed/config.json && touch before
 expect 1 'config.json: schedule.learning_rate: expected 0.125 as in .*--set schedule.learning_rate=VALUE' train --resume mixed
 cp whole/config.json mixed/ && touch before

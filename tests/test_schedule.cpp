@@ -4,6 +4,7 @@
 
 #include "io/json_fields.h"
 #include "run/config.h"
+#include "train/schedule.h"
 
 namespace orthobatch {
 namespace {
@@ -207,23 +208,23 @@ TEST(Config, AnErrorNamesThePlace) {
   has(complaint("{\"blocks\": [{\"channels\": 8, \"fov\": 2.5}]}"),
       "blocks[0]: fov: expected an integer");
   has(complaint("{\"blocks\": [{\"fov\": 3}]}"),
-      "blocks[0]: channels: expected 1 to 65536, found 0");
+      "blocks[0]: channels: expected an integer, 1 to 65536, found 0");
   has(complaint("{\"blocks\": []}"), "blocks");
   has(complaint("{\"data\": \"cifar\"}"), "expected mnist, svhn, svhn-train or synthetic");
   has(complaint("{\"layer\": \"ZCB\"}"), "did you mean 'ZCA'");
   has(complaint("{\"epochs\": 0}"), "epochs");
   has(complaint("{\"augment\": {\"zoom_out\": 20}}"),
-      "zoom_out: expected 0 to 14 pixels, found 20");
+      "zoom_out: expected 0 to 14, found 20");
   has(complaint("{\"refresh_images\": 1}"),
       "refresh_images: expected 0 (none), or 2 or more, found 1");
   EXPECT_EQ(complaint("{\"refresh_images\": 2}"), "");
   has(complaint("{\"schedule\": {\"learning_rate\": 1e300}}"),
-      "learning_rate: expected a number above 0, at most 1e30, found 1e300");
+      "learning_rate: expected above 0, at most 1e30, found 1e+300");
   has(complaint("{\"schedule\": {\"weight_decay\": 1e300}}"), "weight_decay: expected 0 to 1e30");
-  has(complaint("{\"schedule\": {\"batch\": 4e9}}"), "batch: expected 2 to 1000000000, found 4e9");
+  has(complaint("{\"schedule\": {\"batch\": 4e9}}"), "batch: expected an integer, 2 to 1000000000, found 4000000000.0");
   // What does not fit is not cut to fit.
   has(complaint("{\"threads\": 4294967297}"),
-      "threads: expected an integer, 0 to 2147483647, found 4294967297");
+      "threads: expected an integer, 0 to 1024, found 4294967297");
   has(complaint("{\"seed\": -1}"), "seed: expected an integer, 0 to 9223372036854775807, found -1");
   has(complaint("{\"seed\": 18446744073709551615}"), "seed: expected an integer");
   EXPECT_EQ(complaint("{\"seed\": 9223372036854775807}"), "");

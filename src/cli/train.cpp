@@ -21,7 +21,6 @@
 #include "orthobatch/spec.h"
 #include "ranks/ranks.h"
 #include "run/names.h"
-#include "run/own_defaults.h"
 #include "run/run_record.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -243,7 +242,7 @@ int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config,
   if (!ranks.leads()) {
     trainer.follow();
   } else if (led.run.checkpoint) {
-    trainer.resume(std::move(*led.run.checkpoint), led.run.changed);
+    trainer.resume(std::move(led.run));
     progress.line(fmt::format("going on after epoch {}, step {}", trainer.state().epoch,
                               trainer.state().step));
   } else {

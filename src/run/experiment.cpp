@@ -16,7 +16,6 @@
 #include "io/json.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
-#include "run/choices.h"
 #include "run/names.h"
 
 namespace orthobatch {

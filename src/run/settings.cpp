@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -17,40 +16,16 @@ using nlohmann::json;
 /// Every member that config.json may have, by its dotted name.
 const std::vector<std::string>& setting_names() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> out = {"layer", "image_size"};
-    TrainConfig full = paper_config("mnist", "BN");
-    full.stop = {1, 1, 1};  // a config has only the rules that are asked for
-    const json config = to_json(full);
-    for (const auto& [key, value] : config.items()) {
-      if (!value.is_object()) {
+    std::vector<std::string> out = {"layer"};
+    const json config = to_json(paper_config("mnist", "BN"));
+    for (const auto& [key, value] : config.items())
+      if (value.is_object())
+        for (const auto& inner : value.items()) out.push_back(key + "." + inner.key());
+      else
         out.push_back(key);
-        continue;
-      }
-      for (const auto& inner : value.items()) out.push_back(key + "." + inner.key());
-    }
     return out;
   }();
   return names;
-}
-
-bool is_changeable(const std::string& key) {
-  const std::string member = key.substr(0, key.find('.'));
-  return member == "refresh_images" || member == "schedule" || member == "augment" ||
-         !decides_numbers(member);
-}
-
-void collect(const json& expected, const json& found, const std::string& prefix,
-             std::vector<Difference>& out) {
-  std::set<std::string> keys;
-  for (const json* side : {&expected, &found})
-    for (const auto& [key, value] : side->items()) keys.insert(key);
-  for (const std::string& key : keys) {
-    const json left = expected.value(key, json()), right = found.value(key, json());
-    if (left.is_object() && right.is_object())
-      collect(left, right, prefix + key + ".", out);
-    else if (left != right)
-      out.push_back({prefix + key, left, right});
-  }
 }
 
 }  // namespace
@@ -75,6 +50,12 @@ Setting parse_setting(const std::string& text) {
   return setting;
 }
 
+bool is_changeable(const std::string& key) {
+  const std::string member = key.substr(0, key.find('.'));
+  return member == "refresh_images" || member == "schedule" || member == "augment" ||
+         !decides_numbers(member);
+}
+
 void require_changeable(const Setting& setting) {
   if (is_changeable(setting.key)) return;
   std::vector<std::string> names;
@@ -93,13 +74,6 @@ void apply_setting(const Setting& setting, json& config) {
   }
   json& inner = config[setting.key.substr(0, dot)];
   if (inner.is_null() || inner.is_object()) inner[setting.key.substr(dot + 1)] = setting.value;
-}
-
-std::vector<Difference> differences(const json& expected, const json& found) {
-  std::vector<Difference> out;
-  collect(expected.is_object() ? expected : json::object(),
-          found.is_object() ? found : json::object(), "", out);
-  return out;
 }
 
 }  // namespace orthobatch

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -52,39 +51,19 @@ std::vector<std::string> RunFolder::checkpoints() const {
   return out;
 }
 
-void RunFolder::save_last(const std::string& config, const TrainState& state, const DigitNet& net,
-                          const torch::optim::SGD& optimizer) const {
+void RunFolder::save(const std::string& path, const std::string& config, const TrainState& state,
+                     const DigitNet& net, const torch::optim::SGD& optimizer) const {
   const std::string fresh = in(next_name);
   save_checkpoint(fresh, config, state, net, optimizer);
-  // A second name for the old one first, so that `last` is there at every moment. Without hard
-  // links there is no `previous`, and nothing else is lost.
-  ::unlink(previous().c_str());
-  (void)::link(last().c_str(), previous().c_str());
-  put_in_place(fresh, last());
-}
-
-void RunFolder::save_best(const std::string& config, const TrainState& state, const DigitNet& net,
-                          const torch::optim::SGD& optimizer) const {
-  const std::string fresh = in(next_name);
-  save_checkpoint(fresh, config, state, net, optimizer);
-  put_in_place(fresh, best());
-}
-
-/// In place of whatever has the name: a link is replaced, not followed.
-void RunFolder::put_in_place(const std::string& fresh, const std::string& path) const {
-  if (::rename(fresh.c_str(), path.c_str()) != 0)
-    throw FileError(path, std::string("cannot rename: ") + std::strerror(errno));
+  if (path == last()) {
+    // A second name for the old one first, so that `last` is there at every moment. Without hard
+    // links there is no `previous`, and nothing else is lost.
+    ::unlink(previous().c_str());
+    (void)!::link(last().c_str(), previous().c_str());
+  }
+  // In place of whatever has the name: a link is replaced, not followed.
+  if (::rename(fresh.c_str(), path.c_str()) != 0) throw FileError(path, "cannot rename", errno);
   sync_directory(path_);
-}
-
-void RunFolder::write_metrics(const TrainState& state) const {
-  write_file(metrics(), metrics_text(state));
-}
-
-std::string metrics_text(const TrainState& state) {
-  std::string lines;
-  for (const auto& record : state.history) lines += record.dump() + "\n";
-  return lines;
 }
 
 bool name_taken(const std::string& path) {

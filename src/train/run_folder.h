@@ -37,28 +37,19 @@ class RunFolder {
   /// What a run may go on from and is there, newest first.
   std::vector<std::string> checkpoints() const;
 
-  /// Writes `last`; the one before stays as `previous`.
-  void save_last(const std::string& config, const TrainState& state, const DigitNet& net,
-                 const torch::optim::SGD& optimizer) const;
-  /// Writes `best`.
-  void save_best(const std::string& config, const TrainState& state, const DigitNet& net,
-                 const torch::optim::SGD& optimizer) const;
+  /// Writes `last`, of which the one before stays as `previous`, or `best`.
+  void save(const std::string& path, const std::string& config, const TrainState& state,
+            const DigitNet& net, const torch::optim::SGD& optimizer) const;
   /// Whether a run was begun in it.
   bool has_run() const { return name_taken(config()) || !checkpoints().empty(); }
-  /// metrics.jsonl, as the state has it.
-  void write_metrics(const TrainState& state) const;
 
  private:
   bool lock() const;
   void remove_leftovers() const;
-  void put_in_place(const std::string& fresh, const std::string& path) const;
   std::string in(const char* name) const;
 
   std::string path_;
   int lock_ = -1;
 };
-
-/// The lines of metrics.jsonl.
-std::string metrics_text(const TrainState& state);
 
 }  // namespace orthobatch
