@@ -87,6 +87,48 @@ void other_members(Config& c, Fields& f) {
   f.flag("fold", c.net.fold);
 }
 
+/// Lists the members that a table names.
+class SettingList {
+ public:
+  static constexpr bool reads = false;
+  std::vector<SettingInfo> out;
+
+  explicit SettingList(std::string prefix = "") : prefix_(std::move(prefix)) {}
+
+  void number(const char* key, double value, const Range& range = {}) { add(key, value, range); }
+  void text(const char* key, const std::string& value) { add(key, value); }
+  void flag(const char* key, bool value) { add(key, value); }
+  template <typename Integer>
+  void integer(const char* key, Integer value, const Range& range = {}) {
+    add(key, value, range);
+    out.back().integer = true;
+  }
+  template <typename Choice>
+  void choice(const char* key, Choice value, const Names<Choice>& names) {
+    add(key, name_of(value, names));
+  }
+  void nullable(const char* key, const std::optional<double>&, const Range& range) {
+    add(key, nullptr, range);
+  }
+  template <typename Members>
+  void group(const char* key, const Members& members) {
+    SettingList inner(prefix_ + key + ".");
+    members(inner);
+    out.insert(out.end(), inner.out.begin(), inner.out.end());
+  }
+  template <typename T, typename Members>
+  void list(const char* key, const std::vector<T>&, const T&, const Members&) {
+    add(key, json::array());
+  }
+
+ private:
+  void add(const char* key, const json& value, const Range& range = {}) {
+    out.push_back({prefix_ + key, value, range});
+  }
+
+  std::string prefix_;
+};
+
 void require(bool holds, const std::string& name, const std::string& expected, double found) {
   if (!holds)
     throw std::invalid_argument(
@@ -168,6 +210,23 @@ ordered_json to_json(const TrainConfig& config) {
   deciding_members(config, "", writer);
   other_members(config, writer);
   return writer.out;
+}
+
+const std::vector<SettingInfo>& all_settings() {
+  static const std::vector<SettingInfo> all = [] {
+    const TrainConfig config = paper_config("mnist", "BN");
+    SettingList list;
+    deciding_members(config, "", list);
+    other_members(config, list);
+    return list.out;
+  }();
+  return all;
+}
+
+const SettingInfo& setting_info(const std::string& key) {
+  for (const SettingInfo& setting : all_settings())
+    if (setting.key == key) return setting;
+  throw std::out_of_range("no setting " + key);
 }
 
 ordered_json deciding_settings(const TrainConfig& config) {

@@ -10,6 +10,7 @@
 #include "data/augment.h"
 #include "data/own_data.h"
 #include "io/json.h"
+#include "io/json_fields.h"
 
 namespace orthobatch {
 
@@ -125,6 +126,18 @@ TrainConfig config_from_json(const nlohmann::json& json, const std::string& name
 
 /// All of it; config_from_json gives it back.
 nlohmann::ordered_json to_json(const TrainConfig& config);
+
+/// A member of config.json as its table has it, those of objects inside with a dot:
+/// "schedule.learning_rate".
+struct SettingInfo {
+  std::string key;
+  nlohmann::json value;  ///< without being given: of the paper's net for MNIST
+  Range range;
+  bool integer = false;
+};
+const std::vector<SettingInfo>& all_settings();
+/// Throws std::out_of_range where there is none.
+const SettingInfo& setting_info(const std::string& key);
 
 /// What decides a run's numbers; not how long it goes on, nor with how many hands.
 nlohmann::ordered_json deciding_settings(const TrainConfig& config);

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "io/json_fields.h"
 #include "run/config.h"
 
 namespace orthobatch {

@@ -14,18 +14,10 @@ namespace {
 using nlohmann::json;
 
 /// Every member that config.json may have, by its dotted name.
-const std::vector<std::string>& setting_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> out = {"layer"};
-    const json config = to_json(paper_config("mnist", "BN"));
-    for (const auto& [key, value] : config.items())
-      if (value.is_object())
-        for (const auto& inner : value.items()) out.push_back(key + "." + inner.key());
-      else
-        out.push_back(key);
-    return out;
-  }();
-  return names;
+std::vector<std::string> setting_names() {
+  std::vector<std::string> out = {"layer"};
+  for (const SettingInfo& setting : all_settings()) out.push_back(setting.key);
+  return out;
 }
 
 }  // namespace
@@ -41,7 +33,7 @@ Setting parse_setting(const std::string& text) {
     throw std::invalid_argument(
         fmt::format("--set: expected KEY=VALUE, as schedule.learning_rate=0.1, found '{}'", text));
   Setting setting{text.substr(0, equals), json()};
-  const std::vector<std::string>& names = setting_names();
+  const std::vector<std::string> names = setting_names();
   if (std::find(names.begin(), names.end(), setting.key) == names.end())
     throw std::invalid_argument(fmt::format("--set: no setting '{}', expected {}{}", setting.key,
                                             join_choices(names), suggestion(setting.key, names)));

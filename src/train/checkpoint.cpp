@@ -189,8 +189,8 @@ void take_texts(const Safetensors& file, Checkpoint& out) {
   if (const std::string format = text("format"); format != format_name)
     throw FileError(out.path, "checkpoint format", format_name, json(format).dump().substr(0, 80));
   if (const std::string sum = content_checksum(file, checksum_key); text(checksum_key) != sum)
-      throw FileError(out.path, "checkpoint: checksum",
-                      json(text(checksum_key)).dump().substr(0, 80), sum + ": it is damaged");
+    throw FileError(out.path, "checkpoint: checksum",
+                    json(text(checksum_key)).dump().substr(0, 80), sum + ": it is damaged");
   const json config = parse_json(text("config"), "config");
   out.config = config_from_json(config, "config");
   check_config(out.config);

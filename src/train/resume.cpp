@@ -82,10 +82,11 @@ size_t changes_ahead(const json& config, const Checkpoint& checkpoint,
   }
   const Difference d =
       differences(facts_of(checkpoint, changes), facts_of(config, changes, path)).front();
+  const std::string hint = is_changeable(d.key)
+                               ? fmt::format("a change is made with --set {}=VALUE", d.key)
+                               : "they are of two runs";
   throw FileError(path, d.key, fmt::format("{} as in {}", d.expected.dump(), checkpoint.path),
-                  d.found.dump() + (is_changeable(d.key)
-                                        ? fmt::format(": a change is made with --set {}=VALUE", d.key)
-                                        : ": they are of two runs"));
+                  d.found.dump() + ": " + hint);
 }
 
 /// The lines of the epochs that the checkpoint has made. The file may have more, where the run was
