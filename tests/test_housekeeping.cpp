@@ -82,7 +82,7 @@ TEST(StopRules, AreTakenBackByNull) {
   EXPECT_EQ(read.stop.from, 7);
   EXPECT_EQ(deciding_settings(config), deciding_settings(paper_config("mnist", "BN")));
   json object = to_json(config);
-  for (const char* text : {"stop.target_error=null", "stop.patience=null"})
+  for (const char* text : {"stop.target_error=null", "stop.patience=null", "stop.from=null"})
     apply_setting(parse_setting(text), object);
   EXPECT_EQ(to_json(config_from_json(object, "t")).dump(), without);
 }
