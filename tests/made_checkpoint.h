@@ -55,7 +55,7 @@ struct MadeCheckpoint {
     for (const double loss : {2.0, 1.5, 1.25}) state.curve.add(loss, 10);
     state.schedule = {{0.125, 0.9, 0.905, 64}, 2.25, 0};
     state.best = {1, 70.5, 2.125};
-    state.history.push_back({{"epoch", 1}, {"test_error_percent", 70.5}});
+    state.metrics_md5 = "3f4ee29ca62fd5a87ea600c28e7945bb";
   }
 };
 

@@ -79,7 +79,7 @@ TEST(SafetensorsFiles, EveryNameTypeShapeOffsetAndSizeIsChecked) {
       {with_length("{\"x\":" + good + ",\"x\":" + good + "}", data), "each name once"},
       {with_length("{\"__metadata__\":{\"a\":1}}"), "__metadata__: \"a\": expected a text"},
       {with_length("{\"__metadata__\":[]}"), "__metadata__: expected an object"},
-      {with_length("{\"x\":3}", data), "tensor \"x\": expected dtype, shape and data_offsets"},
+      {with_length("{\"x\":3}", data), "tensor \"x\": expected an object, found 3"},
       {with_length("{\"x\":" + tensor("F33", "[2]", "[0,8]") + "}", data), "dtype of the format"},
       {with_length("{\"x\":" + tensor("F32", "[-2]", "[0,8]") + "}", data),
        "shape: expected an int"},
@@ -168,7 +168,7 @@ TEST(Checkpoints, AFileOfAnotherProgramIsRefused) {
   const std::string other = safetensors_text(file, "a");
   expect_refused(bytes_of(other), "checkpoint: expected its format, found none");
   expect_refused(forged(made_text(), [](Safetensors& f) { f.metadata["format"] = "x\n"; }),
-                 "checkpoint format: expected orthobatch checkpoint 2, found \"x\\n\"");
+                 "checkpoint format: expected orthobatch checkpoint, found \"x\\n\"");
   expect_refused(bytes_of("text"), "size: expected");
 }
 
@@ -221,7 +221,7 @@ TEST(Checkpoints, ANetLargerThanTheFileIsNotBuilt) {
                    {{"fov", 1}, {"stride", 1}, {"channels", 65536}, {"layer", "ZCA(1e-5)"}}};
                config["head"] = "average";
                json state = json::parse(f.metadata["state"]);
-               state["exchanges"] = json::array();
+               state["exchanges"] = {0};
                f.metadata = {{"format", f.metadata["format"]},
                              {"config", config.dump()},
                              {"state", state.dump()}};
@@ -241,6 +241,8 @@ TEST(Checkpoints, AConfigNestedDeeplyIsRefused) {
 }
 
 TEST(Checkpoints, AStateThatNoTrainingReachesIsRefused) {
+  const char* layers = R"([{"name":"a","spec":"BN","channels":6,"condition_number":1,)"
+                       R"("effective_rank":1,"floored":0,"null":0,"exchanges":0}])";
   struct Case {
     const char* member;  // a JSON pointer
     json value;
@@ -248,36 +250,33 @@ TEST(Checkpoints, AStateThatNoTrainingReachesIsRefused) {
   };
   const Case cases[] = {
       {"/step", 1000000000000, "state: step: expected at most 10, the steps of an epoch"},
-      {"/step", -1000000000000,
-       "state: step: expected an integer, 0 or more, found -1000000000000"},
-      {"/step", 1e12, "state: step: expected an integer"},
+      {"/step", -1000000000000, "state: step: expected an integer, 0 to "},
+      {"/step", 2.5, "state: step: expected an integer"},
       {"/step", nullptr, "state: step: expected an integer"},
-      {"/epoch", 2, "state: history: expected a list of 2 epochs, found 1"},
-      {"/epoch", 1000000, "state: epoch: expected at most 100000"},
-      {"/images", 191, "state: images: expected 192, in 3 steps of 64, found 191"},
+      {"/epoch", 1000000, "state: epoch: expected an integer, 0 to 100000"},
+      {"/epoch", 0, "state: schedule: lowest_loss: expected a number after the first epoch"},
       {"/wrong", 193, "state: wrong: expected at most 192"},
-      {"/wrong", -1, "state: wrong: expected an integer, 0 or more"},
+      {"/wrong", -1, "state: wrong: expected an integer, 0 to "},
       {"/loss_sum", nullptr, "state: loss_sum: expected a number"},
-      {"/loss_sum", -1.5, "state: loss_sum: expected a number"},
+      {"/loss_sum", -1.5, "state: loss_sum: expected 0 or more"},
       {"/seconds", "long", "state: seconds: expected a number"},
-      {"/layers", json::array(), "state: layers: expected nothing before the last step"},
-      {"/exchanges", {1}, "state: exchanges: expected 2, one a layer, found 1"},
+      {"/metrics_md5", 3, "state: metrics_md5: expected a text"},
+      {"/layers", {3}, "state: layers[0]: expected an object"},
+      {"/layers", json::parse(layers), "state: layers: expected none before the last step"},
+      {"/exchanges", {1}, "state: exchanges: expected one a layer, found 1"},
       {"/exchanges", {1, -2}, "state: exchanges: expected an integer"},
       {"/curve/every", 5, "state: curve: expected 3 steps"},
-      {"/curve/loss", {1, nullptr}, "state: curve: loss: expected a number"},
+      {"/curve/loss", {1, nullptr}, "state: curve: loss: expected 0 or more"},
       {"/curve", 3, "state: curve: expected an object"},
       {"/schedule/now/learning_rate", 0, "state: schedule: learning_rate: expected"},
       {"/schedule/now/learning_rate", nullptr, "state: schedule: now: learning_rate: expected"},
-      {"/schedule/now/momentum", 1.5, "momentum: expected a number from 0 to 1"},
+      {"/schedule/now/momentum", 1.5, "momentum: expected 0 to 1"},
       {"/schedule/now/batch", 1, "state: schedule: batch: expected"},
-      {"/schedule/now/batch", 128, "state: images: expected 384"},
+      {"/schedule/now/batch", 320, "state: step: expected at most 2"},
       {"/schedule/lowest_loss", nullptr, "state: schedule: lowest_loss: expected a number"},
       {"/schedule/slow_count", 2, "state: schedule: slow_count: expected at most"},
       {"/best/epoch", 2, "state: best: epoch: expected 1 to 1, found 2"},
-      {"/best/test_error_percent", 101, "test_error_percent: expected a number from 0 to 100"},
-      {"/history", {{{"epoch", 2}}}, "state: history[0]: expected epoch 1"},
-      {"/history", {3}, "state: history[0]: expected epoch 1"},
-      {"/history", "none", "state: history: expected a list"},
+      {"/best/test_error_percent", 101, "test_error_percent: expected 0 to 100"},
   };
   const json good = json::parse(state_text(made().state));
   EXPECT_NO_THROW(parse_state(good.dump(), made().config, 640));
@@ -290,7 +289,7 @@ TEST(Checkpoints, AStateThatNoTrainingReachesIsRefused) {
   json state = good;
   state.erase("best");
   expect_refused(forged(made_text(), [&](Safetensors& f) { f.metadata["state"] = state.dump(); }),
-                 "state: best: expected it, found nothing");
+                 "state: best: expected an object, found nothing");
 }
 
 TEST(Checkpoints, AFoundWithoutItsImageIsRefused) {

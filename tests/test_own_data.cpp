@@ -15,7 +15,7 @@
 #include "image_writer.h"
 #include "io/gzip.h"
 #include "io/temporary_folder.h"
-#include "run/own_defaults.h"
+#include "run/config.h"
 #include "small_run.h"
 
 namespace orthobatch {

@@ -112,7 +112,7 @@ TEST(Report, ARunIsFinishedWhenTheExperimentSaysSo) {
   EXPECT_EQ(result.rows[1].remark, "2 of 3 epochs") << "it wanted 2 when it was trained";
   write_file(join_path(f.run(1), "config.json"), R"({"found": {"train_images": "many"}})");
   EXPECT_EQ(f.read().rows[1].runs[0].problems.at(0),
-            "config.json: train_images: expected a number, found \"many\"");
+            "config.json: found: train_images: expected an integer, found \"many\"");
 }
 
 TEST(Report, FilesOfAnyContentAreReadOrNamed) {
@@ -133,9 +133,9 @@ TEST(Report, FilesOfAnyContentAreReadOrNamed) {
       (std::vector<std::string>{"metrics.jsonl, line 2: expected an object, found damaged text",
                                 "metrics.jsonl: nothing to read of epoch 2 to 999999"}));
   EXPECT_EQ(result.rows[2].runs[0].problems[1],
-            "metrics.jsonl, line 2: train_loss: expected a number, found a list");
+            "metrics.jsonl, line 2: train_loss: expected a number, found [1,2]");
   const std::string page = report_page({result}, {});
-  EXPECT_NE(page.find("pictures.json: expected 'layers', found none"), std::string::npos);
+  EXPECT_NE(page.find("pictures.json: filters: expected an object, found 0"), std::string::npos);
   EXPECT_NE(page.find("failed after 3 epochs: not \xef\xbf\xbd text"), std::string::npos);
   EXPECT_NE(to_text(to_json({result})).find("\xef\xbf\xbd"), std::string::npos);
   EXPECT_FALSE(to_markdown(result).empty());
@@ -235,7 +235,7 @@ TEST(Report, CountsExchangesOfPivots) {
     return with(with(with(line(epoch, 2), "layers", layers), "curve", curve), "steps", 10);
   };
   folder.write(0, counted(1, 2) + counted(2, 0) + counted(3, 1));
-  folder.write(1, three(3));  // runs of 0.1 did not count
+  folder.write(1, three(3));  // lines without exchanges
   const auto sentences = conclusions(folder.read());
   ASSERT_FALSE(sentences.empty());
   EXPECT_EQ(sentences.back(), "PLDLP(1e-5): 3 exchanges among 240 pivots in all of training.");

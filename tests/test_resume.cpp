@@ -96,7 +96,7 @@ TEST_F(Resume, OpensTheLastCheckpointOnce) {
   ASSERT_GE(watch, 0);
   ASSERT_GE(::inotify_add_watch(watch, session.folder.last().c_str(), IN_OPEN | IN_CLOSE), 0);
   Resumption resumption = open_run(session.folder);
-  session.trainer.resume(std::move(*resumption.checkpoint), resumption.changed);
+  session.trainer.resume(std::move(resumption));
   alignas(inotify_event) char buffer[4096];
   const ssize_t size = ::read(watch, buffer, sizeof buffer);
   ::close(watch);
@@ -152,7 +152,8 @@ TEST_F(Resume, FewerEpochsThanWereMadeAreRefused) {
 
 TEST_F(Resume, AnotherRunsMetricsAreRefused) {
   copy(in_other("metrics.jsonl"), in_run("metrics.jsonl"));
-  expect_refused("metrics.jsonl: line 1: expected epoch 1 of " + in_run("last.safetensors"));
+  expect_refused("metrics.jsonl: lines: expected the epochs of " + in_run("last.safetensors") +
+                 ", found others");
 }
 
 TEST_F(Resume, MetricsOfARunThatHasMadeNoEpochAreNotManyLines) {
@@ -169,16 +170,22 @@ TEST_F(Resume, MetricsOfARunThatHasMadeNoEpochAreNotManyLines) {
   EXPECT_THROW(open_run(folder), FileError);
 }
 
-TEST_F(Resume, MetricsThatAreMissingOrShorterAreWrittenAnew) {
+TEST_F(Resume, MetricsThatLackAnEpochAreRefused) {
   const std::string whole = read_text(in_run("metrics.jsonl"));
   for (const size_t keep : {size_t{0}, whole.find('\n') + 1, whole.find('\n') + 30}) {
     write_file(in_run("metrics.jsonl"), whole.substr(0, keep));
-    EXPECT_EQ(refusal(), "") << keep;
+    expect_refused("metrics.jsonl: lines: expected 2, the epochs that " +
+                   in_run("last.safetensors") + " has made, found " + (keep == 0 ? "0" : "1"));
   }
   fs::remove(in_run("metrics.jsonl"));
+  expect_refused("metrics.jsonl: lines: expected 2");
+}
+
+TEST_F(Resume, LinesBeyondTheCheckpointAreMadeAgain) {
+  const std::string whole = read_text(in_run("metrics.jsonl"));
+  write_file(in_run("metrics.jsonl"), whole + whole.substr(0, whole.find('\n') + 1));
   Session session(run(), config_of_runs());
-  Resumption resumption = open_run(session.folder);
-  session.trainer.resume(std::move(*resumption.checkpoint), resumption.changed);
+  session.trainer.resume(open_run(session.folder));
   EXPECT_EQ(read_text(in_run("metrics.jsonl")), whole);
 }
 
@@ -226,7 +233,7 @@ std::string go_on(const std::string& path, const std::vector<Setting>& changes =
     resumption = open_run(folder, changes);
   }
   Session session(path, resumption.config);
-  session.trainer.resume(std::move(*resumption.checkpoint), resumption.changed);
+  session.trainer.resume(std::move(resumption));
   EXPECT_EQ(session.trainer.run(), Trainer::Outcome::finished);
   return session.trainer.stopped_early();
 }
@@ -291,7 +298,7 @@ TEST_F(Resume, ASettingIsChangedAndRecorded) {
     resumption = open_run(folder, changes);
   }
   Session session(run(), resumption.config);
-  session.trainer.resume(std::move(*resumption.checkpoint), resumption.changed);
+  session.trainer.resume(std::move(resumption));
   // Killed here: config.json has the change, no checkpoint has it yet.
   const json config = json::parse(read_text(in_run("config.json")));
   EXPECT_EQ(config.at("schedule").at("learning_rate"), 0.0625);

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Runs as their user treats them: killed, stopped, resumed, on bad data. (On a full disk: test_full_disk.sh.)
 # usage: test_runs.sh PROGRAM [TICKS]
-files=$(cd "$(dirname "$0")/files" && pwd)
 source "$(dirname "$0")/program.sh" "$1"
 
 # metrics RUN: without what depends on the clock
@@ -91,7 +90,7 @@ sed 's/0.005/1e-9/' config.json > each-step.json  # the checkpoint before the la
 mv steps/previous.safetensors steps/last.safetensors
 expect 0 'going on after epoch 2, step 8' train --resume steps
 same whole steps || fail 'the run resumed between the last step and the evaluation differs'
-head -c 5000 whole/last.safetensors | tee damaged/last.safetensors > damaged/previous.safetensors
+head -c 1000 whole/last.safetensors | tee damaged/last.safetensors > damaged/previous.safetensors
 expect 1 '^orthobatch: damaged/last.safetensors: header: expected at most' train --resume damaged
 expect 1 'bad.safetensors: cannot open' eval bad.safetensors
 echo a longer text > bad.safetensors
@@ -108,7 +107,7 @@ cp other/last.safetensors mixed/
 touch before
 expect 1 'mixed/config.json: seed: expected 2 as in mixed/last.safetensors, found 1: they are of two runs' train --resume mixed
 cp whole/last.safetensors mixed/ && cp other/metrics.jsonl mixed/ && touch before
-expect 1 'mixed/metrics.jsonl: line 1: expected epoch 1 of mixed/last.safetensors' train --resume mixed
+expect 1 'mixed/metrics.jsonl: lines: expected the epochs of mixed/last.safetensors, found others' train --resume mixed
 cp whole/metrics.jsonl mixed/ && sed -i 's/"learning_rate": 0.125/"learning_rate": 0.25/' mixed/config.json && touch before
 expect 1 'config.json: schedule.learning_rate: expected 0.125 as in .*--set schedule.learning_rate=VALUE' train --resume mixed
 cp whole/config.json mixed/ && touch before
@@ -131,18 +130,12 @@ expect 1 "no setting 'epoks'.*did you mean 'epochs'" train --data synthetic --se
 # --- readings of the paper's net -----------------------------------------------------------------
 for reading in 'average same' 'max valid' 'flat same'; do
   set -- $reading
-  sed 's/"epochs"/"initial_deviation": 0.5, "epochs"/' config.json > half.json
-  "$program" train --config half.json $settings --out "reading-$1-$2" --epochs 1 --head "$1" --padding "$2" --quiet || fail "--head $1 --padding $2"
+  "$program" train --config config.json $settings --out "reading-$1-$2" --epochs 1 --head "$1" --padding "$2" --quiet || fail "--head $1 --padding $2"
   grep -q "\"head\": \"$1\"" "reading-$1-$2/config.json" || fail "no head $1 in config.json"
   expect 0 'test error' eval "reading-$1-$2"
 done
 expect 1 "head: expected flat, average or max, found 'flatt'; did you mean 'flat'" train --data synthetic --head flatt
 expect 1 "padding: expected valid or same, found 'none'" train --data synthetic --padding none
-# A run of version 0.1 has neither: its net averaged and padded.
-cp -r reading-average-same old && sed -i '/"head"/d; /"padding"/d; /"initial_deviation"/d; s/"version": "[^"]*"/"version": "0.1.0"/' old/config.json
-rm old/*.safetensors old/metrics.jsonl
-expect 0 'best epoch' train --resume old
-same reading-average-same old || fail 'a config of 0.1 is another net now'
 
 # --- eval ----------------------------------------------------------------------------------------
 expect 0 'test error [0-9.]+ % \([0-9]+ of 2000\)' eval whole
@@ -150,14 +143,6 @@ expect 0 'test error [0-9.]+ % \([0-9]+ of 2000\)' eval whole
 error=$(sed -n 's/.*"test_error_percent":\([0-9.]*\).*/\1/p' whole/metrics.jsonl | sort -g | head -1)
 expect 0 "test error $(printf %.2f "$error") %" eval whole/best.safetensors
 expect 1 'mnist/train-images-idx3-ubyte: file: expected' eval whole --data mnist --data-dir nowhere
-
-# A checkpoint of 0.1, by itself and as the best of a run.
-mkdir archive && cp "$files/checkpoint-0.1.pt" archive/best.pt
-for path in archive archive/best.pt; do
-  expect 0 '^archive/best.pt: LDL.*->W->Gamma on synthetic, 1 epoch' eval $path
-done
-printf 'x' | dd of=archive/best.pt bs=1 seek=3000 conv=notrunc 2>/dev/null
-expect 1 'archive/best.pt: checkpoint: MD5: expected .*: it is damaged' eval archive
 
 # --- bad settings --------------------------------------------------------------------------------
 expect 2 "did you mean '--layer'" train --leyer BN
@@ -170,7 +155,7 @@ echo '{"epoks": 3}' > bad.json
 expect 1 "bad.json: no setting 'epoks'.*did you mean 'epochs'" train --config bad.json
 expect 2 'batch: expected a whole number, 2 to' train --data synthetic --subset 100 --batch 1
 expect 2 'learning-rate: expected a number, above 0, up to 1e30, found 1e300' train --data synthetic --learning-rate 1e300
-expect 1 'learning_rate: expected a number above 0, at most 1e30, found 1e300' train --data synthetic --set schedule.learning_rate=1e300
+expect 1 'learning_rate: expected above 0, at most 1e30, found 1e.300' train --data synthetic --set schedule.learning_rate=1e300
 expect 2 'seed: expected a whole number, .* found -1' train --data synthetic --seed -1
 echo '{"data": "synthetic", "subset": 300, "blocks": [{"channels": 4, "fov": 31}]}' > bad.json
 expect 1 'blocks\[0\]: fov: expected at most 28' train --config bad.json --out refused

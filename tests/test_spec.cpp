@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"ZCA(1e-5,K=3,4)", 13, "must come before the named"},
         BadSpec{"ZCA(1e-5,eps=3)", 9, "'eps' is given twice"},
         BadSpec{"ZCA(1e-5,groupsize=4)", 9, "did you mean 'group_size'?"},
-        BadSpec{"ZCA(groups=4)", 4, "expected group_size=, the channels in a group"},
+        BadSpec{"ZCA(groups=4)", 4, "ZCA has no argument 'groups'"},
         BadSpec{"ZCA(group_size=0)", 15, "group_size must be a whole number from 1"},
         BadSpec{"ZCA(group_size=2.5)", 15, "group_size must be a whole number"},
         BadSpec{"ZCAM(1e-5,1e12,2)", 15, "c must be a number from 0 to 1, found 2"},

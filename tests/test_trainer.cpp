@@ -92,7 +92,7 @@ TEST(Trainer, StoppedAnywhereItGoesOnAsIfNot) {
     if (sessions == 0)
       session.trainer.begin();
     else
-      session.trainer.resume(read_checkpoint(session.folder.last()));
+      session.trainer.resume(open_run(session.folder));
     // In the first session at the last of the epoch's ten steps: the evaluation is still to come.
     const StopAtLoss stop(session.stop, sessions == 0 ? 10 : 1 + sessions % 4);
     finished = session.trainer.run() == Trainer::Outcome::finished;
@@ -120,7 +120,7 @@ TEST(Trainer, KeepsThePreviousCheckpoint) {
   Resumption run = open_run(session.folder);
   EXPECT_NE(run.complaint.find("b/last.safetensors: "), std::string::npos) << run.complaint;
   ASSERT_EQ(run.checkpoint->path, session.folder.previous());
-  session.trainer.resume(std::move(*run.checkpoint));
+  session.trainer.resume(std::move(run));
   EXPECT_EQ(session.trainer.run(), Trainer::Outcome::finished);
   expect_same_run(folder.path("a"), folder.path("b"));
 }
@@ -157,7 +157,7 @@ TEST(Trainer, RefusesOtherData) {
   const RunFolder run(folder.path("a"));
   Trainer trainer(config, other, &run, progress, stop);
   try {
-    trainer.resume(read_checkpoint(run.last()));
+    trainer.resume(open_run(run));
     FAIL();
   } catch (const std::invalid_argument& error) {
     EXPECT_NE(std::string(error.what()).find("expected"), std::string::npos) << error.what();

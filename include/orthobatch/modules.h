@@ -133,7 +133,7 @@ class BatchOrthoImplBase : public torch::nn::Cloneable<Derived>, public BatchOrt
   /// As torch's modules, with the spec beside the tensors.
   void save(torch::serialize::OutputArchive& archive) const override;
   /// Refuses a state of other channels or of another spec, and leaves the layer as it is; a state
-  /// without a spec, as torch's BatchNorm and version 0.1 write it, is taken where its shapes fit.
+  /// without a spec, as torch's BatchNorm writes it, is taken where its shapes fit.
   /// The arguments of the method (ε, K, …) may be others.
   void load(torch::serialize::InputArchive& archive) override;
 

@@ -38,7 +38,7 @@ Comparison compare_runs(const std::vector<std::string>& paths) {
   Comparison out;
   std::vector<std::vector<SettingValue>> settings;
   for (const std::string& path : paths) {
-    if (!file_exists(join_path(path, config_name)) && !file_exists(join_path(path, metrics_name)))
+    if (!is_run(path))
       throw FileError(join_path(path, config_name), "file", "the config of a run", "none");
     out.runs.push_back(look_at_run(path));
     settings.push_back(settings_of_run(path));

@@ -72,7 +72,7 @@ std::string json_of(const Evaluation& result, const Checkpoint& checkpoint,
 
 int evaluate_checkpoint(const EvalArguments& a) {
   const bool folder = std::filesystem::is_directory(a.checkpoint);
-  const std::string path = folder ? best_checkpoint(a.checkpoint) : a.checkpoint;
+  const std::string path = folder ? join_path(a.checkpoint, best_name) : a.checkpoint;
   Checkpoint checkpoint = read_checkpoint(path);
   const TrainConfig& config = checkpoint.config;
   const DataSet data = data_for(a, checkpoint);

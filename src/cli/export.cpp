@@ -78,8 +78,8 @@ std::string agreement_text(const Agreement& agreement, bool noise) {
 class Exporter {
  public:
   Exporter(const ExportArguments& a)
-      : checkpoint_(
-            read_checkpoint(std::filesystem::is_directory(a.run) ? best_checkpoint(a.run) : a.run)),
+      : checkpoint_(read_checkpoint(
+            std::filesystem::is_directory(a.run) ? join_path(a.run, best_name) : a.run)),
         trial_(trial_images(checkpoint_, a.data_dir)),
         net_(plain_net(checkpoint_, parse_input_form(a.input))) {
     note_error();

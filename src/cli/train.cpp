@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
 #include "cli/dry_run.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
@@ -21,7 +22,6 @@
 #include "orthobatch/spec.h"
 #include "ranks/ranks.h"
 #include "run/names.h"
-#include "run/own_defaults.h"
 #include "run/run_record.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -243,7 +243,7 @@ int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config,
   if (!ranks.leads()) {
     trainer.follow();
   } else if (led.run.checkpoint) {
-    trainer.resume(std::move(*led.run.checkpoint), led.run.changed);
+    trainer.resume(std::move(led.run));
     progress.line(fmt::format("going on after epoch {}, step {}", trainer.state().epoch,
                               trainer.state().step));
   } else {
@@ -297,6 +297,20 @@ int start(const TrainArguments& a) {
                       [&](Ranks& ranks) { return train(a, std::nullopt, ranks); });
 }
 
+/// The default and the range of a setting, as its table in src/run/config.cpp has them.
+CLI::Option* as_setting(CLI::Option* option, const std::string& key) {
+  const SettingInfo& s = setting_info(key);
+  option->default_str(s.value.is_string() ? s.value.get<std::string>()
+                                          : number_text(s.value.get<double>()));
+  if (!s.value.is_number()) return option;
+  const auto [low, high, ends] = s.range;
+  if (s.integer)
+    return option->check(whole_number(static_cast<int64_t>(low), static_cast<int64_t>(high)));
+  return option->check(ends == Range::above_low    ? number_above(low, high)
+                       : ends == Range::below_high ? number_below(low, high)
+                                                   : number_between(low, high));
+}
+
 }  // namespace
 
 void add_train(CLI::App& app, Run& run) {
@@ -322,9 +336,7 @@ void add_train(CLI::App& app, Run& run) {
                     ->expected(1)
                     ->allow_extra_args(false)
                     ->type_name("SPEC");
-  verb->add_option("--epochs", a->epochs, "Epochs to train")
-      ->check(whole_number(1, 100000))
-      ->default_str("25");
+  as_setting(verb->add_option("--epochs", a->epochs, "Epochs to train"), "epochs");
   verb->add_option("--target-error", a->target_error,
                    "Percent: stop after an epoch whose test error is no more than that")
       ->check(number_between(0, 100))
@@ -340,38 +352,36 @@ void add_train(CLI::App& app, Run& run) {
   auto* head = verb->add_option("--head", a->head,
                                 "How FC reads the last map: flat (every place), average or max (of "
                                 "each channel)")
-                   ->type_name("flat|average|max")
-                   ->default_str("flat");
+                   ->type_name("flat|average|max");
+  as_setting(head, "head");
   auto* padding =
       verb->add_option("--padding", a->padding, "Of the convolutions: valid (none) or same")
-          ->type_name("valid|same")
-          ->default_str("valid");
+          ->type_name("valid|same");
+  as_setting(padding, "padding");
   auto* out = verb->add_option("--out", a->out, "Folder of the run")
                   ->type_name("DIR")
                   ->default_str("runs/DATA-LAYER-seedN");
   auto* seed = verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation")
                    ->check(seed_number())
-                   ->default_str("1");
+                   ->default_str(setting_info("seed").value.dump());
   auto* subset =
       verb->add_option("--subset", a->subset, "Only the first so many training images; 0: all")
           ->check(whole_number(0, 1000000000))
           ->default_str("0");
-  auto* batch = verb->add_option("--batch", a->batch, "Images in a step at the start")
-                    ->check(whole_number(2, largest_batch))
-                    ->default_str("256");
-  auto* rate = verb->add_option("--learning-rate", a->learning_rate, "At the start")
-                   ->check(number_above(0, 1e30))
-                   ->default_str("0.125");
-  auto* momentum = verb->add_option("--momentum", a->momentum, "Of SGD, at the start")
-                       ->check(number_below(0, 1))
-                       ->default_str("0.9");
-  verb->add_option("--threads", a->threads, "Of the training step; 0: all")
-      ->check(whole_number(0, 1024))
-      ->default_str("0");
-  auto* workers =
-      verb->add_option("--augment-threads", a->augment_threads, "Making batches in the background")
-          ->check(whole_number(1, 256))
-          ->default_str("1");
+  auto* batch =
+      as_setting(verb->add_option("--batch", a->batch, "Images in a step at the start"),
+                 "schedule.batch");
+  auto* rate = as_setting(verb->add_option("--learning-rate", a->learning_rate,
+                                           "Initial learning rate"),
+                          "schedule.learning_rate");
+  auto* momentum =
+      as_setting(verb->add_option("--momentum", a->momentum, "Initial momentum of SGD"),
+                 "schedule.momentum");
+  as_setting(verb->add_option("--threads", a->threads, "Threads of the training step; 0: all"),
+             "threads");
+  auto* workers = as_setting(verb->add_option("--augment-threads", a->augment_threads,
+                                              "Threads that make batches in the background"),
+                             "augment_threads");
   add_data_directory(*verb, a->data_dir);
   verb->add_option(
           "--set", a->settings,

@@ -172,10 +172,6 @@ class SpecParser {
     const std::string name = word();
     skip_space();
     if (name == "gradient") return gradient();
-    if (name == "groups")
-      fail(start,
-           "expected group_size=, the channels in a group (groups= would be read as their number, "
-           "as torch has it)");
     const Parameter group_size = group_size_parameter();
     const Parameter* p = name == group_size.name ? &group_size : info_->find(name);
     if (!p)

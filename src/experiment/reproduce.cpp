@@ -76,15 +76,11 @@ void Reproduction::list_jobs() {
 void Reproduction::check_settings(const Job& job) const {
   const std::string path = join_path(job.path, config_name);
   if (!file_exists(path)) return;
-  const ordered_json expected = deciding_settings(config_of(job));
-  TrainConfig found_config = config_from_json(parse_json(read_text(path), path), path);
-  const ordered_json found = deciding_settings(found_config);
-  for (const auto& [key, value] : expected.items())
-    if (found.at(key) != value)
-      throw std::invalid_argument(
-          fmt::format("{}: {}: expected {}, found {}: a run with other settings; give another "
-                      "--out",
-                      path, key, value.dump(), found.at(key).dump()));
+  const TrainConfig found = config_from_json(parse_json(read_text(path), path), path);
+  for (const Difference& d :
+       differences(deciding_settings(config_of(job)), deciding_settings(found)))
+    throw FileError(path, d.key, d.expected.dump(),
+                    d.found.dump() + ": a run with other settings; give another --out");
 }
 
 /// Rows that were not chosen now stay in the report where they have runs.
@@ -142,7 +138,7 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
     ranks_.agree("data", describe_data(data));
     Trainer trainer(config, data, &folder, progress_, stop_, ranks_);
     if (run.checkpoint)
-      trainer.resume(std::move(*run.checkpoint), run.changed);
+      trainer.resume(std::move(run));
     else
       trainer.begin();
     const bool finished = trainer.run() == Trainer::Outcome::finished;
@@ -168,7 +164,7 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
 
 /// Of the first seed alone: a page shows one net of a row.
 void Reproduction::draw(const Job& job) {
-  const std::string best = best_checkpoint(job.path);
+  const std::string best = join_path(job.path, best_name);
   if (job.seed != job.row->seeds.front() || !file_exists(best)) return;
   const TrainConfig config = config_of(job);
   const DataSet& data = data_for(config);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <stdexcept>
 
 namespace orthobatch {
@@ -20,6 +21,20 @@ json parse_bounded(const std::string& text) {
     if (opens && depth >= largest_json_depth) throw TooDeep();
     return true;
   });
+}
+
+void collect(const json& expected, const json& found, const std::string& prefix,
+             std::vector<Difference>& out) {
+  std::set<std::string> keys;
+  for (const json* side : {&expected, &found})
+    for (const auto& [key, value] : side->items()) keys.insert(key);
+  for (const std::string& key : keys) {
+    const json left = expected.value(key, json()), right = found.value(key, json());
+    if (left.is_object() && right.is_object())
+      collect(left, right, prefix + key + ".", out);
+    else if (left != right)
+      out.push_back({prefix + key, left, right});
+  }
 }
 
 }  // namespace
@@ -56,6 +71,13 @@ json parse_json_or_null(const std::string& text) {
 std::string json_text(const nlohmann::ordered_json& value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/false,
                     nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::vector<Difference> differences(const json& expected, const json& found) {
+  std::vector<Difference> out;
+  collect(expected.is_object() ? expected : json::object(),
+          found.is_object() ? found : json::object(), "", out);
+  return out;
 }
 
 }  // namespace orthobatch

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace orthobatch {
 
@@ -20,5 +21,13 @@ nlohmann::json parse_json_or_null(const std::string& text);
 /// A line of text for another program to read, whatever bytes are in a path or a message; a number
 /// that is not finite is null.
 std::string json_text(const nlohmann::ordered_json& value);
+
+/// A member that two objects have otherwise; those of objects inside with a dot:
+/// "schedule.learning_rate".
+struct Difference {
+  std::string key;
+  nlohmann::json expected, found;  ///< null: it is not there
+};
+std::vector<Difference> differences(const nlohmann::json& expected, const nlohmann::json& found);
 
 }  // namespace orthobatch

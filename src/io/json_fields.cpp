@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -26,13 +25,36 @@ std::string brief(const json& value) {
 
 }  // namespace
 
-JsonFields::JsonFields(const json& object, std::string where)
-    : object_(object), where_(std::move(where)) {
+bool Range::holds(double x) const {
+  return x >= low && x <= high && (ends != above_low || x != low) &&
+         (ends != below_high || x != high);
+}
+
+std::string Range::text() const {
+  const bool bounded = high < std::numeric_limits<double>::max();
+  const std::string least = number_text(low), most = number_text(high);
+  if (low == Range{}.low) return "a finite number";
+  if (ends == above_low) return "above " + least + (bounded ? ", at most " + most : "");
+  if (ends == below_high) return least + " or more, below " + most;
+  return least + (bounded ? " to " + most : " or more");
+}
+
+size_t index_of(const std::string& text, const std::vector<std::string>& names,
+                const std::string& where) {
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end())
+    throw std::invalid_argument(fmt::format("{}: expected {}, found '{}'{}", where,
+                                            join_choices(names), text, suggestion(text, names)));
+  return static_cast<size_t>(found - names.begin());
+}
+
+JsonFields::JsonFields(const json& object, std::string where, Kind kind)
+    : object_(object), where_(std::move(where)), kind_(kind) {
   if (!object.is_object()) fail("expected an object", object);
 }
 
-void JsonFields::number(const char* key, double& out) {
-  if (const json* v = find(key, &json::is_number, "a number")) out = v->get<double>();
+void JsonFields::number(const char* key, double& out, const Range& range) {
+  if (const json* v = find(key, &json::is_number, "a number")) out = number_of(*v, key, range);
 }
 
 void JsonFields::text(const char* key, std::string& out) {
@@ -40,7 +62,7 @@ void JsonFields::text(const char* key, std::string& out) {
   if (!v) return;
   const std::string& text = v->get_ref<const std::string&>();
   const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  if (std::any_of(text.begin(), text.end(), control))
+  if (kind_ == Kind::settings && std::any_of(text.begin(), text.end(), control))
     fail(fmt::format("{}: expected a line of text without control characters", key), *v);
   out = text;
 }
@@ -49,11 +71,32 @@ void JsonFields::flag(const char* key, bool& out) {
   if (const json* v = find(key, &json::is_boolean, "true or false")) out = v->get<bool>();
 }
 
+void JsonFields::nullable(const char* key, std::optional<double>& out, const Range& range) {
+  if (const auto it = object_.find(key); it != object_.end() && it->is_null()) {
+    ignore(key);
+    out.reset();
+    return;
+  }
+  double value = out.value_or(0);
+  number(key, value, range);
+  if (present(key)) out = value;
+}
+
 const json* JsonFields::object(const char* key) { return find(key, &json::is_object, "an object"); }
 
 const json* JsonFields::array(const char* key) { return find(key, &json::is_array, "a list"); }
 
+void JsonFields::require(std::initializer_list<const char*> keys, const char* expected) const {
+  for (const char* key : keys) {
+    const auto it = object_.find(key);
+    if (it == object_.end() || it->is_null())
+      throw std::invalid_argument(fmt::format("{}: expected {}, found {}", path(key), expected,
+                                              it == object_.end() ? "nothing" : "null"));
+  }
+}
+
 void JsonFields::refuse_others() const {
+  if (kind_ != Kind::settings) return;
   for (const auto& [key, value] : object_.items())
     if (std::find(known_.begin(), known_.end(), key) == known_.end())
       throw std::invalid_argument(fmt::format("{}: no setting '{}', expected {}{}", where_, key,
@@ -61,29 +104,46 @@ void JsonFields::refuse_others() const {
 }
 
 void JsonFields::fail(const std::string& what, const json& found) const {
-  throw std::invalid_argument(fmt::format("{}: {}, found {}", where_, what, brief(found)));
+  throw std::invalid_argument(fmt::format("{}, found {}", path(what), brief(found)));
+}
+
+bool JsonFields::present(const char* key) const {
+  const auto it = object_.find(key);
+  return it != object_.end() && !it->is_null();
 }
 
 const json* JsonFields::find(const char* key, Test is, const char* expected) {
   known_.emplace_back(key);
-  const auto it = object_.find(key);
-  if (it == object_.end()) return nullptr;
-  if (!((*it).*is)()) fail(fmt::format("{}: expected {}", key, expected), *it);
-  return &*it;
+  if (kind_ == Kind::state && !object_.contains(key))
+    throw std::invalid_argument(fmt::format("{}: expected {}, found nothing", path(key), expected));
+  if (kind_ != Kind::state && !present(key)) return nullptr;
+  const json& value = object_.at(key);
+  if (!(value.*is)()) fail(fmt::format("{}: expected {}", key, expected), value);
+  return &value;
 }
 
-std::optional<int64_t> JsonFields::find_integer(const char* key, int64_t most) {
-  const json* v = find(key, &json::is_number, "an integer");
-  if (!v) return std::nullopt;
+double JsonFields::number_of(const json& value, const char* key, const Range& range) const {
+  if (!value.is_number() || !range.holds(value.get<double>()))
+    fail(fmt::format("{}: expected {}", key, range.text()), value);
+  return value.get<double>();
+}
+
+int64_t JsonFields::integer_of(const json& value, const char* key, const Range& range,
+                               int64_t most) const {
   constexpr double exact = 9007199254740992.0;  // beyond it 1e16 may stand for a neighbour
-  std::optional<int64_t> value;
-  if (v->is_number_unsigned()) {
-    if (v->get<uint64_t>() <= static_cast<uint64_t>(most)) value = v->get<int64_t>();
-  } else if (const double x = v->get<double>(); x >= 0 && x <= exact && x == std::floor(x)) {
-    if (static_cast<int64_t>(x) <= most) value = static_cast<int64_t>(x);
+  const auto low = static_cast<int64_t>(std::max(range.low, 0.0));
+  const int64_t high =
+      range.high < static_cast<double>(most) ? static_cast<int64_t>(range.high) : most;
+  int64_t found = -1;
+  if (value.is_number_unsigned()) {
+    if (value.get<uint64_t>() <= static_cast<uint64_t>(high)) found = value.get<int64_t>();
+  } else if (value.is_number()) {
+    const auto x = value.get<double>();
+    if (x >= 0 && x <= exact && x == std::floor(x)) found = static_cast<int64_t>(x);
   }
-  if (!value) fail(fmt::format("{}: expected an integer, 0 to {}", key, most), *v);
-  return value;
+  if (found < low || found > high)
+    fail(fmt::format("{}: expected an integer, {} to {}", key, low, high), value);
+  return found;
 }
 
 }  // namespace orthobatch

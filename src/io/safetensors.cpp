@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 #include <utility>
+
+#include "io/json_fields.h"
 
 namespace orthobatch {
 namespace {
@@ -53,47 +56,37 @@ json parse_header(const char* text, size_t size, const std::string& path) {
   }
 }
 
-/// A count that a double holds exactly: larger ones are no sizes of files.
-int64_t count_of(const json& value, const std::string& path, const std::string& field) {
-  constexpr int64_t most = int64_t{1} << 53;
-  if (!value.is_number_integer() || value < 0 || value > most)
-    throw FileError(path, field, "an integer, 0 or more", value.dump());
-  return value.get<int64_t>();
-}
-
-const json& member(const json& entry, const char* key, json::value_t type, const std::string& path,
-                   const std::string& field) {
-  const auto it = entry.find(key);
-  if (it == entry.end() || it->type() != type)
-    throw FileError(path, field, std::string("its ") + key, "none");
-  return *it;
-}
-
 StoredTensor tensor_of(const std::string& name, const json& entry, const std::string& path) {
   const std::string field = "tensor " + json(name).dump();
-  if (!entry.is_object() || entry.size() != 3)
-    throw FileError(path, field, "dtype, shape and data_offsets", "something else");
   StoredTensor tensor;
   tensor.name = name;
-  tensor.dtype = member(entry, "dtype", json::value_t::string, path, field);
+  std::vector<uint64_t> offsets;
+  try {
+    // A double holds such counts exactly: larger ones are no sizes of files.
+    const Range count = {0, 9007199254740992.0};
+    JsonFields fields(entry, field, JsonFields::Kind::state);
+    fields.text("dtype", tensor.dtype);
+    fields.numbers("shape", tensor.shape, count);
+    fields.numbers("data_offsets", offsets, count);
+  } catch (const std::invalid_argument& error) {
+    throw FileError(path, error.what());
+  }
+  if (entry.size() != 3)
+    throw FileError(path, field, "dtype, shape and data_offsets", "something else");
   uint64_t size = number_size(tensor.dtype);
   if (size == 0) throw FileError(path, field, "a dtype of the format", json(tensor.dtype).dump());
-  for (const json& side : member(entry, "shape", json::value_t::array, path, field)) {
-    tensor.shape.push_back(count_of(side, path, field + ": shape"));
-    const auto n = static_cast<uint64_t>(tensor.shape.back());
+  for (const int64_t side : tensor.shape) {
+    const auto n = static_cast<uint64_t>(side);
     if (n > 0 && size > (uint64_t{1} << 62) / n)
       throw FileError(path, field + ": shape", "the numbers of a file", "more than any holds");
     size *= n;
   }
-  const json& offsets = member(entry, "data_offsets", json::value_t::array, path, field);
   if (offsets.size() != 2)
     throw FileError(path, field + ": data_offsets", "two", std::to_string(offsets.size()));
-  const auto begin = static_cast<uint64_t>(count_of(offsets[0], path, field + ": data_offsets"));
-  const auto end = static_cast<uint64_t>(count_of(offsets[1], path, field + ": data_offsets"));
-  if (end < begin || end - begin != size)
+  if (offsets[1] < offsets[0] || offsets[1] - offsets[0] != size)
     throw FileError(path, field, std::to_string(size) + " bytes, as dtype and shape have it",
-                    offsets.dump());
-  tensor.offset = begin;
+                    json(offsets).dump());
+  tensor.offset = offsets[0];
   tensor.size = size;
   return tensor;
 }

@@ -21,11 +21,6 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-bool is_run(const std::string& folder) {
-  return file_exists(join_path(folder, config_name)) ||
-         file_exists(join_path(folder, metrics_name));
-}
-
 ExperimentResult read_experiment(const std::string& folder, const std::string& file) {
   const std::string path = join_path(folder, file);
   const nlohmann::json json = parse_json(read_text(path), path);

@@ -76,19 +76,16 @@ std::string markdown_row(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-/// "PLDLP(1e-5): 3 exchanges among 1021280 pivots …"; empty for a row without PLDLP, or whose runs
-/// did not count.
+/// "PLDLP(1e-5): 3 exchanges among 1021280 pivots …"; empty for a row without PLDLP.
 std::string exchanges_text(const RowResult& row) {
   const auto& blocks = row.row.config.net.blocks;
   int64_t exchanges = 0, pivots = 0;
   for (const RunRecord& run : row.runs)
-    for (const EpochRecord& e : run.epochs) {
-      if (e.curve.empty()) return "";  // of 0.1
+    for (const EpochRecord& e : run.epochs)
       for (size_t i = 0; i < e.layers.size() && i < blocks.size(); ++i) {
         exchanges += e.layers[i].exchanges;
         if (blocks[i].layer.rfind("PLDLP", 0) == 0) pivots += e.steps * e.layers[i].channels;
       }
-    }
   if (pivots == 0) return "";
   return fmt::format("{}: {} exchange{} among {} pivots in all of training.", row.row.name,
                      exchanges, exchanges == 1 ? "" : "s", pivots);

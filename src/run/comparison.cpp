@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/json_fields.h"
 #include "run/config.h"
-#include "run/json_number.h"
 #include "run/names.h"
 
 namespace orthobatch {
@@ -124,7 +124,8 @@ std::vector<std::string> changes_in_run(const std::string& path) {
   std::vector<std::string> out;
   try {
     for (const json& change : config_json(path).value("changed", json::array())) {
-      const int64_t epoch = integer_of(change, "epoch", 0, 1'000'000);
+      int64_t epoch = 0;
+      JsonFields(change, "changed", JsonFields::Kind::state).integer("epoch", epoch, {0, 1e6});
       for (const auto& [key, value] : change.at("from").items())
         out.push_back(fmt::format("after epoch {}: {} was {}", epoch, key, value_text(value)));
     }

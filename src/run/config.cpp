@@ -3,101 +3,155 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/text.h"
 #include "data/catalogue.h"
 #include "data/image_size.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
-#include "run/choices.h"
 
 namespace orthobatch {
 namespace {
 
 using nlohmann::json;
-using Fields = JsonFields;
-
-BlockConfig block_from_json(const json& object, const std::string& where, BlockConfig block) {
-  Fields fields(object, where);
-  fields.integer("fov", block.fov);
-  fields.integer("stride", block.stride);
-  fields.integer("channels", block.channels);
-  fields.text("layer", block.layer);
-  fields.refuse_others();
-  return block;
-}
-
-/// One table for reading and writing: each number of the rules and its name in JSON.
-template <typename Rules, typename Number, typename Integer>
-void for_each_rule(Rules& r, const Number& number, const Integer& integer) {
-  number("learning_rate", r.learning_rate);
-  number("momentum", r.momentum);
-  number("weight_decay", r.weight_decay);
-  integer("batch", r.batch);
-  number("slow_improvement", r.slow_improvement);
-  integer("slow_epochs", r.slow_epochs);
-  integer("max_batch", r.max_batch);
-  number("growing_factor", r.growing_factor);
-  number("final_factor", r.final_factor);
-  number("final_momentum", r.final_momentum);
-  number("min_learning_rate", r.min_learning_rate);
-  number("alpha_start", r.alpha_start);
-  number("alpha_decay", r.alpha_decay);
-  number("alpha_end", r.alpha_end);
-}
-
-/// A null takes a rule back, as --set stop.patience=null does.
-StopRules stop_from_json(json object, const std::string& where) {
-  for (auto it = object.begin(); it != object.end();) it = it->is_null() ? object.erase(it) : ++it;
-  Fields fields(object, where);
-  StopRules rules;
-  double target = 0;
-  fields.number("target_error", target);
-  if (object.contains("target_error")) rules.target_error = target;
-  fields.integer("patience", rules.patience);
-  fields.integer("from", rules.from);
-  fields.refuse_others();
-  return rules;
-}
-
-/// What is asked for, and no more: a run without rules has none in its config.
-nlohmann::ordered_json stop_json(const StopRules& rules) {
-  nlohmann::ordered_json out = nlohmann::ordered_json::object();
-  if (rules.target_error) out["target_error"] = *rules.target_error;
-  if (rules.patience > 0) out["patience"] = rules.patience;
-  if (rules.from > 0) out["from"] = rules.from;
-  return out;
-}
+using nlohmann::ordered_json;
 
 const Names<Head> heads = {{Head::flat, "flat"}, {Head::average, "average"}, {Head::max, "max"}};
 const Names<Padding> paddings = {{Padding::valid, "valid"}, {Padding::same, "same"}};
 
-/// A config of version 0.1 has no head, no padding and no first deviation: its net averaged,
-/// padded, and began with logits that deviate by ½.
-bool is_from_0_1(const json& config) {
-  return config.contains("version") && config.at("version").is_string() &&
-         config.at("version").get<std::string>().rfind("0.1.", 0) == 0;
+constexpr int64_t most_epochs = 100000;
+constexpr double largest_rate = 1e30;  // a step of training is in float
+
+// The tables of config.json: each member, its name and its range.
+
+template <typename Rules, typename Fields>
+void schedule_members(Rules& r, Fields& f) {
+  const Range rate = {0, largest_rate}, below_one = {0, 1, Range::below_high},
+              factor = {0, 1, Range::above_low}, batch = {2, largest_batch};
+  f.number("learning_rate", r.learning_rate, {0, largest_rate, Range::above_low});
+  f.number("momentum", r.momentum, below_one);
+  f.number("weight_decay", r.weight_decay, rate);
+  f.integer("batch", r.batch, batch);
+  f.number("slow_improvement", r.slow_improvement, below_one);
+  f.integer("slow_epochs", r.slow_epochs, {1});
+  f.integer("max_batch", r.max_batch, batch);
+  f.number("growing_factor", r.growing_factor, factor);
+  f.number("final_factor", r.final_factor, factor);
+  f.number("final_momentum", r.final_momentum, below_one);
+  f.number("min_learning_rate", r.min_learning_rate, rate);
+  f.number("alpha_start", r.alpha_start, below_one);
+  f.number("alpha_decay", r.alpha_decay, factor);
+  f.number("alpha_end", r.alpha_end, below_one);
 }
 
-/// Runs that were begun before layers were folded do not say so, and go on without.
-bool is_from_before_folding(const json& config) {
-  return config.contains("version") && !config.contains("fold");
+/// What decides a run's numbers. A block that does not name its layer has `layer`.
+template <typename Config, typename Fields>
+void deciding_members(Config& c, const std::string& layer, Fields& f) {
+  f.text("data", c.data);
+  f.integer("subset", c.subset);
+  f.text("image_size", c.image_size);
+  f.integer("seed", c.seed);
+  f.integer("refresh_images", c.refresh_images);
+  f.group("augment", [&](auto& g) {
+    g.number("zoom_out", c.augment.zoom_out, {0, 14});  // pixels
+    g.number("zoom_in", c.augment.zoom_in, {0, 14});
+    g.number("rotation", c.augment.rotation, {0, 180});  // degrees
+  });
+  f.choice("head", c.net.head, heads);
+  f.choice("padding", c.net.padding, paddings);
+  f.number("flat_exponent", c.net.flat_exponent, {0, 1});
+  f.number("initial_deviation", c.net.initial_deviation, {0, 100, Range::above_low});
+  f.integer("sample_stride", c.net.sample_stride, {1, 31});
+  f.list("blocks", c.net.blocks, BlockConfig{3, 1, 0, layer}, [](auto& block, auto& g) {
+    g.integer("fov", block.fov, {1, 31});
+    g.integer("stride", block.stride, {1, 31});
+    g.integer("channels", block.channels, {1, 65536});
+    g.text("layer", block.layer);
+  });
+  f.group("schedule", [&](auto& g) { schedule_members(c.schedule, g); });
 }
 
-/// PLDLP had but one way of pivoting then, and group_size was called groups.
-std::string as_in_0_1(std::string layer) {
-  const std::string old = "groups=";
-  if (const size_t at = layer.find(old); at != std::string::npos)
-    layer.replace(at, old.size(), "group_size=");
-  const LayerSpec spec = parse(layer);
-  return to_string(spec.method() == "PLDLP" ? spec.with("complete", 1) : spec);
+/// How long it goes on, and with how many hands.
+template <typename Config, typename Fields>
+void other_members(Config& c, Fields& f) {
+  f.integer("epochs", c.epochs, {1, most_epochs});
+  f.group("stop", [&](auto& g) {
+    g.nullable("target_error", c.stop.target_error, {0, 100});
+    g.integer("patience", c.stop.patience, {0, most_epochs});
+    g.integer("from", c.stop.from, {0, most_epochs});
+  });
+  f.integer("threads", c.threads, {0, 1024});
+  f.integer("augment_threads", c.augment_threads, {1, 256});
+  f.integer("processes", c.processes, {1, most_processes});
+  f.number("checkpoint_minutes", c.checkpoint_minutes, {0, 1e9, Range::above_low});
+  f.flag("fold", c.net.fold);
 }
+
+/// Lists the members that a table names.
+class SettingList {
+ public:
+  static constexpr bool reads = false;
+  std::vector<SettingInfo> out;
+
+  explicit SettingList(std::string prefix = "") : prefix_(std::move(prefix)) {}
+
+  void number(const char* key, double value, const Range& range = {}) { add(key, value, range); }
+  void text(const char* key, const std::string& value) { add(key, value); }
+  void flag(const char* key, bool value) { add(key, value); }
+  template <typename Integer>
+  void integer(const char* key, Integer value, const Range& range = {}) {
+    add(key, value, range);
+    out.back().integer = true;
+  }
+  template <typename Choice>
+  void choice(const char* key, Choice value, const Names<Choice>& names) {
+    add(key, name_of(value, names));
+  }
+  void nullable(const char* key, const std::optional<double>&, const Range& range) {
+    add(key, nullptr, range);
+  }
+  template <typename Members>
+  void group(const char* key, const Members& members) {
+    SettingList inner(prefix_ + key + ".");
+    members(inner);
+    out.insert(out.end(), inner.out.begin(), inner.out.end());
+  }
+  template <typename T, typename Members>
+  void list(const char* key, const std::vector<T>&, const T&, const Members&) {
+    add(key, json::array());
+  }
+
+ private:
+  void add(const char* key, const json& value, const Range& range = {}) {
+    out.push_back({prefix_ + key, value, range});
+  }
+
+  std::string prefix_;
+};
 
 void require(bool holds, const std::string& name, const std::string& expected, double found) {
   if (!holds)
     throw std::invalid_argument(
         fmt::format("config: {}: expected {}, found {}", name, expected, number_text(found)));
+}
+
+/// What hangs on more than one member.
+void check_together(const TrainConfig& c) {
+  require(c.schedule.batch >= c.processes, "schedule: batch",
+          fmt::format("an image for each of {} processes", c.processes),
+          static_cast<double>(c.schedule.batch));
+  require(c.refresh_images != 1, "refresh_images", "0 (none), or 2 or more", 1);
+  if (!c.image_size.empty()) {
+    parse_image_size(c.image_size, "config: image_size");
+    if (!is_own_data(c.data))
+      throw std::invalid_argument(fmt::format(
+          "config: image_size: expected only with a folder of images, found with {}", c.data));
+  }
+  const size_t blocks = c.net.blocks.size();
+  require(blocks >= 1 && blocks <= 64, "blocks", "1 to 64 blocks", static_cast<double>(blocks));
+  for (size_t i = 0; i < blocks; ++i)
+    require(c.net.blocks[i].stride <= c.net.blocks[i].fov, fmt::format("blocks[{}]: stride", i),
+            "1 to fov", static_cast<double>(c.net.blocks[i].stride));
 }
 
 }  // namespace
@@ -120,164 +174,90 @@ TrainConfig paper_config(const std::string& data, const std::string& layer) {
   return config;
 }
 
+nlohmann::json own_defaults(const OwnSurvey& survey) {
+  constexpr int small_side = 32;  // pixels
+  constexpr int64_t least_batch = 32, steps_wanted = 30;
+  const bool small = survey.width <= small_side && survey.height <= small_side;
+  TrainConfig column = paper_config(survey.grey && small ? "mnist" : "svhn", "BN");
+  int64_t& batch = column.schedule.batch;
+  while (batch > least_batch && survey.train_images / batch < steps_wanted) batch /= 2;
+  const json all = to_json(column);
+  json out = {{"blocks", all.at("blocks")}, {"schedule", all.at("schedule")}};
+  for (json& block : out["blocks"]) block.erase("layer");
+  return out;
+}
+
 TrainConfig config_from_json(const json& object, const std::string& name) {
-  Fields fields(object, name);
+  JsonFields fields(object, name);
   std::string data = "mnist", layer = "BN";
   fields.text("data", data);
   fields.text("layer", layer);
   TrainConfig config = paper_config(data, layer);
-  std::string head = to_string(config.net.head), padding = to_string(config.net.padding);
-  if (is_from_0_1(object)) {
-    head = "average";
-    padding = "same";
-    config.net.initial_deviation = 0.5;
-  }
-  fields.text("head", head);
-  fields.text("padding", padding);
-  config.net.head = parse_head(head, fields.path("head"));
-  config.net.padding = parse_padding(padding, fields.path("padding"));
-  fields.number("flat_exponent", config.net.flat_exponent);
-  fields.number("initial_deviation", config.net.initial_deviation);
-  config.net.fold = !is_from_before_folding(object);
-  fields.flag("fold", config.net.fold);
-  fields.integer("sample_stride", config.net.sample_stride);
-  fields.integer("subset", config.subset);
-  fields.text("image_size", config.image_size);
-  fields.integer("epochs", config.epochs);
-  fields.integer("seed", config.seed);
-  fields.integer("threads", config.threads);
-  fields.integer("augment_threads", config.augment_threads);
-  fields.integer("processes", config.processes);
-  fields.integer("refresh_images", config.refresh_images);
-  fields.number("checkpoint_minutes", config.checkpoint_minutes);
-  if (const json* stop = fields.object("stop"))
-    config.stop = stop_from_json(*stop, fields.path("stop"));
-  if (const json* augment = fields.object("augment")) {
-    Fields inner(*augment, fields.path("augment"));
-    inner.number("zoom_out", config.augment.zoom_out);
-    inner.number("zoom_in", config.augment.zoom_in);
-    inner.number("rotation", config.augment.rotation);
-    inner.refuse_others();
-  }
-  if (const json* schedule = fields.object("schedule")) {
-    Fields inner(*schedule, fields.path("schedule"));
-    for_each_rule(
-        config.schedule, [&](const char* key, double& x) { inner.number(key, x); },
-        [&](const char* key, int64_t& n) { inner.integer(key, n); });
-    inner.refuse_others();
-  }
+  deciding_members(config, layer, fields);
+  other_members(config, fields);
+  for (const char* key : {"version", "found", "changed"}) fields.ignore(key);
+  fields.refuse_others();
   if (const json* blocks = fields.array("blocks")) {
-    config.net.blocks.clear();
-    for (size_t i = 0; i < blocks->size(); ++i)
-      config.net.blocks.push_back(block_from_json(
-          (*blocks)[i], fmt::format("{}: blocks[{}]", name, i), BlockConfig{3, 1, 0, layer}));
     const auto has_layer = [](const json& block) { return block.contains("layer"); };
     if (object.contains("layer") && std::all_of(blocks->begin(), blocks->end(), has_layer))
       fields.fail("layer: expected a block that takes it, as each has a layer of its own", layer);
   }
-  for (const char* key : {"version", "found", "changed"}) fields.ignore(key);
-  fields.refuse_others();
-  if (is_from_0_1(object))
-    for (BlockConfig& block : config.net.blocks) block.layer = as_in_0_1(block.layer);
   return config;
 }
 
-nlohmann::ordered_json to_json(const TrainConfig& config) {
-  nlohmann::ordered_json out;
-  out["data"] = config.data;
-  out["subset"] = config.subset;
-  if (!config.image_size.empty()) out["image_size"] = config.image_size;
-  out["epochs"] = config.epochs;
-  if (config.stop.any()) out["stop"] = stop_json(config.stop);
-  out["seed"] = config.seed;
-  out["threads"] = config.threads;
-  out["augment_threads"] = config.augment_threads;
-  out["processes"] = config.processes;
-  out["refresh_images"] = config.refresh_images;
-  out["checkpoint_minutes"] = config.checkpoint_minutes;
-  out["augment"] = {{"zoom_out", config.augment.zoom_out},
-                    {"zoom_in", config.augment.zoom_in},
-                    {"rotation", config.augment.rotation}};
-  out["head"] = to_string(config.net.head);
-  out["padding"] = to_string(config.net.padding);
-  out["flat_exponent"] = config.net.flat_exponent;
-  out["initial_deviation"] = config.net.initial_deviation;
-  out["fold"] = config.net.fold;
-  out["sample_stride"] = config.net.sample_stride;
-  for (const BlockConfig& b : config.net.blocks)
-    out["blocks"].push_back(nlohmann::ordered_json{
-        {"fov", b.fov}, {"stride", b.stride}, {"channels", b.channels}, {"layer", b.layer}});
-  const auto put = [&](const char* key, auto value) { out["schedule"][key] = value; };
-  for_each_rule(config.schedule, put, put);
-  return out;
+ordered_json to_json(const TrainConfig& config) {
+  JsonWriter writer;
+  deciding_members(config, "", writer);
+  other_members(config, writer);
+  return writer.out;
+}
+
+const std::vector<SettingInfo>& all_settings() {
+  static const std::vector<SettingInfo> all = [] {
+    const TrainConfig config = paper_config("mnist", "BN");
+    SettingList list;
+    deciding_members(config, "", list);
+    other_members(config, list);
+    return list.out;
+  }();
+  return all;
+}
+
+const SettingInfo& setting_info(const std::string& key) {
+  for (const SettingInfo& setting : all_settings())
+    if (setting.key == key) return setting;
+  throw std::out_of_range("no setting " + key);
+}
+
+ordered_json deciding_settings(const TrainConfig& config) {
+  JsonWriter writer;
+  deciding_members(config, "", writer);
+  return writer.out;
 }
 
 bool decides_numbers(const std::string& key) {
-  return key != "epochs" && key != "stop" && key != "threads" && key != "augment_threads" &&
-         key != "processes" && key != "checkpoint_minutes" && key != "fold";
-}
-
-nlohmann::ordered_json deciding_settings(const TrainConfig& config) {
-  const nlohmann::ordered_json all = to_json(config);
-  nlohmann::ordered_json out;
-  for (const auto& [key, value] : all.items())
-    if (decides_numbers(key)) out[key] = value;
-  return out;
+  JsonWriter others;
+  const TrainConfig any;
+  other_members(any, others);
+  return !others.out.contains(key);
 }
 
 void check_config(TrainConfig& config) {
-  require_data_name(config.data);
-  require(config.epochs >= 1 && config.epochs <= 100000, "epochs", "1 to 100000",
-          static_cast<double>(config.epochs));
-  require(config.threads >= 0 && config.threads <= 1024, "threads", "0 (all) to 1024",
-          config.threads);
-  require(config.augment_threads >= 1 && config.augment_threads <= 256, "augment_threads",
-          "1 to 256", config.augment_threads);
-  require(config.processes >= 1 && config.processes <= most_processes, "processes",
-          fmt::format("1 to {}", most_processes), config.processes);
-  require(config.schedule.batch >= config.processes, "schedule: batch",
-          fmt::format("an image for each of {} processes", config.processes),
-          static_cast<double>(config.schedule.batch));
-  require(config.checkpoint_minutes > 0, "checkpoint_minutes", "a number above 0",
-          config.checkpoint_minutes);
-  require(config.refresh_images == 0 || config.refresh_images >= 2, "refresh_images",
-          "0 (none), or 2 or more", static_cast<double>(config.refresh_images));
-  if (!config.image_size.empty()) {
-    parse_image_size(config.image_size, "config: image_size");
-    if (!is_own_data(config.data))
-      throw std::invalid_argument(fmt::format(
-          "config: image_size: expected only with a folder of images, found with {}", config.data));
-  }
-  require(config.subset >= 0, "subset", "0 or more", static_cast<double>(config.subset));
-  const auto pixels = [](const char* name, double x) {
-    require(x >= 0 && x <= 14, std::string("augment: ") + name, "0 to 14 pixels", x);
-  };
-  pixels("zoom_out", config.augment.zoom_out);
-  pixels("zoom_in", config.augment.zoom_in);
-  require(config.augment.rotation >= 0 && config.augment.rotation <= 180, "augment: rotation",
-          "0 to 180 degrees", config.augment.rotation);
-  require(config.net.flat_exponent >= 0 && config.net.flat_exponent <= 1, "flat_exponent", "0 to 1",
-          config.net.flat_exponent);
-  require(config.net.initial_deviation > 0 && config.net.initial_deviation <= 100,
-          "initial_deviation", "a number above 0, up to 100", config.net.initial_deviation);
-  require(config.net.sample_stride >= 1 && config.net.sample_stride <= 31, "sample_stride",
-          "1 to 31", static_cast<double>(config.net.sample_stride));
-  std::vector<BlockConfig>& blocks = config.net.blocks;
-  require(!blocks.empty() && blocks.size() <= 64, "blocks", "1 to 64 blocks",
-          static_cast<double>(blocks.size()));
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    BlockConfig& block = blocks[i];
-    const std::string where = fmt::format("blocks[{}]: ", i);
-    require(block.fov >= 1 && block.fov <= 31, where + "fov", "1 to 31",
-            static_cast<double>(block.fov));
-    require(block.stride >= 1 && block.stride <= block.fov, where + "stride", "1 to fov",
-            static_cast<double>(block.stride));
-    require(block.channels >= 1 && block.channels <= 65536, where + "channels", "1 to 65536",
-            static_cast<double>(block.channels));
-    block.layer = to_string(parse(block.layer));
-  }
+  config_from_json(to_json(config), "config");
+  check_together(config);
   check_rules(config.schedule);
-  check_rules(config.stop);
+  for (BlockConfig& block : config.net.blocks) block.layer = to_string(parse(block.layer));
+}
+
+void check_rules(const ScheduleRules& rules) {
+  JsonWriter writer;
+  schedule_members(rules, writer);
+  const json object = writer.out;
+  ScheduleRules read;
+  JsonFields fields(object, "schedule");
+  schedule_members(read, fields);
+  require(rules.alpha_end >= rules.alpha_start, "schedule: alpha_end", "alpha_start or more",
+          rules.alpha_end);
 }
 
 int64_t padding_of(const NetConfig& net, const BlockConfig& block) {

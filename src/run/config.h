@@ -1,13 +1,16 @@
 #pragma once
 // Everything a run is made from: config.json, the defaults of the paper, and the checks on both.
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/augment.h"
+#include "data/own_data.h"
 #include "io/json.h"
-#include "run/schedule.h"
-#include "run/stopping.h"
+#include "io/json_fields.h"
 
 namespace orthobatch {
 
@@ -41,6 +44,50 @@ struct NetConfig {
   int64_t sample_stride = 1;
 };
 
+constexpr int64_t largest_batch = 1'000'000'000;
+
+/// Numbers of the training rules; the defaults are those of the paper's MNIST column.
+struct ScheduleRules {
+  double learning_rate = 0.125;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  int64_t batch = 256;
+
+  /// Learning slows when the mean training loss of an epoch is not lower than the lowest one before
+  /// it by this fraction …
+  double slow_improvement = 0.1;
+  /// … for this many epochs in a row.
+  int64_t slow_epochs = 2;
+
+  /// Then, below `max_batch`, the batch doubles and the learning rate takes this factor …
+  int64_t max_batch = 2048;
+  double growing_factor = 0.75;
+  /// … and at `max_batch` the learning rate takes this one, down to `min_learning_rate`, and the
+  /// momentum becomes `final_momentum`.
+  double final_factor = 0.5;
+  double final_momentum = 0.9;
+  double min_learning_rate = 1e-5;
+
+  /// The running average of the layers' statistics keeps the fraction α of itself at each step:
+  /// 1 − α starts at 1 − alpha_start and takes the factor alpha_decay after each epoch, until α is
+  /// alpha_end.
+  double alpha_start = 0.9;
+  double alpha_decay = 0.95;
+  double alpha_end = 0.98;
+};
+
+/// When a run ends before its last epoch. Both rules look at the test set, as the choice of the
+/// best epoch does: docs/runs.md says what that means for the error.
+struct StopRules {
+  std::optional<double> target_error;  ///< percent: an epoch with no more than that is the last
+  int64_t patience = 0;  ///< so many epochs in a row without a better one are enough; 0: no rule
+  /// Where the rules begin to count: a run that they ended, and that was told to go on, has a
+  /// target that it met behind it, and its patience anew.
+  int64_t from = 0;
+
+  bool any() const { return target_error || patience > 0; }
+};
+
 constexpr int most_processes = 1 << 16;
 
 struct TrainConfig {
@@ -67,6 +114,11 @@ struct TrainConfig {
 /// folder of one's own that of SVHN, without augmentation.
 TrainConfig paper_config(const std::string& data, const std::string& layer);
 
+/// Settings for a user's own pictures, as config.json has them: the paper's net and rules for MNIST
+/// where the images are small and grey, else those for SVHN; and a batch that leaves an epoch of
+/// few images enough steps.
+nlohmann::json own_defaults(const OwnSurvey& survey);
+
 /// A config, or the part of one that differs from the paper's, as read from JSON. `name` is what
 /// messages call its source. A key that does not exist, a wrong type or a number out of range is an
 /// error (std::invalid_argument) that names the key.
@@ -75,15 +127,27 @@ TrainConfig config_from_json(const nlohmann::json& json, const std::string& name
 /// All of it; config_from_json gives it back.
 nlohmann::ordered_json to_json(const TrainConfig& config);
 
-/// Whether a run's numbers hang on a setting: not on how long it goes on, nor with how many hands.
-bool decides_numbers(const std::string& key);
+/// A member of config.json as its table has it, those of objects inside with a dot:
+/// "schedule.learning_rate".
+struct SettingInfo {
+  std::string key;
+  nlohmann::json value;  ///< without being given: of the paper's net for MNIST
+  Range range;
+  bool integer = false;
+};
+const std::vector<SettingInfo>& all_settings();
+/// Throws std::out_of_range where there is none.
+const SettingInfo& setting_info(const std::string& key);
 
 /// What decides a run's numbers; not how long it goes on, nor with how many hands.
 nlohmann::ordered_json deciding_settings(const TrainConfig& config);
+/// Whether a member of config.json is among them.
+bool decides_numbers(const std::string& key);
 
 /// Throws std::invalid_argument or SpecError where something is out of range. Specs become
 /// canonical.
 void check_config(TrainConfig& config);
+void check_rules(const ScheduleRules& rules);
 
 /// Height and width of the map that each block makes of an image, the image's own first. Throws
 /// std::invalid_argument where a block's field of view does not fit the map it gets.

@@ -2,129 +2,63 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
-#include "run/json_number.h"
+#include "base/text.h"
 
 namespace orthobatch {
 namespace {
 
 using nlohmann::json;
-using nlohmann::ordered_json;
 
-constexpr double no_limit = std::numeric_limits<double>::max();
-constexpr int64_t most_epochs = 1'000'000, most_steps = 1'000'000'000'000;
-constexpr int64_t most_channels = 1'000'000, most_exchanges = 1'000'000'000'000'000;
-
-// --- writing -------------------------------------------------------------------------------------
-
-/// JSON has no other way to say that a number is not finite.
-ordered_json or_null(const std::optional<double>& x) {
-  return x ? ordered_json(*x) : ordered_json();
+template <typename Record, typename Fields>
+void time_members(Record& e, Fields& f) {
+  f.text("finished", e.time.finished);
+  f.number("train_seconds", e.time.train_seconds, {0});
+  if (e.diverged) return;
+  f.number("test_seconds", e.time.test_seconds, {0});
+  f.number("images_per_second", e.time.images_per_second, {0});
+  f.number("waited_seconds", e.time.waited_seconds, {0});
+  f.number("waited_percent", e.time.waited_percent, {0});
+  f.optional("exchange_percent", e.time.exchange_percent, {0});
 }
 
-ordered_json time_json(const EpochRecord& e) {
-  const EpochTime& t = e.time;
-  if (e.diverged) return {{"finished", t.finished}, {"train_seconds", t.train_seconds}};
-  ordered_json out = {{"finished", t.finished},
-                      {"train_seconds", t.train_seconds},
-                      {"test_seconds", t.test_seconds},
-                      {"images_per_second", t.images_per_second},
-                      {"waited_seconds", t.waited_seconds},
-                      {"waited_percent", t.waited_percent}};
-  if (t.exchange_percent) out["exchange_percent"] = *t.exchange_percent;
-  return out;
-}
-
-// --- reading -------------------------------------------------------------------------------------
-
-std::optional<double> number_or_null(const json& object, const char* key) {
-  if (object.contains(key) && object.at(key).is_null()) return std::nullopt;
-  return number_of(object, key, 0, no_limit);
-}
-
-/// Members that a reader can do without: 0 or nothing where they are not there, or are null.
-double number_if_there(const json& object, const char* key) {
-  if (!object.contains(key) || object.at(key).is_null()) return 0;
-  return number_of(object, key, 0, no_limit);
-}
-int64_t integer_if_there(const json& object, const char* key, int64_t high) {
-  return object.contains(key) ? integer_of(object, key, 0, high) : 0;
-}
-std::string text_if_there(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-LayerRecord layer_from_json(const json& object) {
-  LayerRecord layer;
-  layer.name = text_if_there(object, "name");
-  layer.spec = text_if_there(object, "spec");
-  layer.channels = integer_of(object, "channels", 1, most_channels);
-  layer.condition_number = number_or_null(object, "condition_number");
-  layer.effective_rank = number_or_null(object, "effective_rank");
-  layer.floored = integer_of(object, "floored", 0, most_channels);
-  layer.null = integer_of(object, "null", 0, most_channels);
-  layer.exchanges = integer_if_there(object, "exchanges", most_exchanges);
-  return layer;
-}
-
-void read_curve(const json& line, EpochRecord& e) {
-  if (!line.contains("curve")) return;
-  const json& curve = line.at("curve");
-  if (!curve.is_object() || !curve.contains("loss") || !curve.at("loss").is_array())
-    throw std::invalid_argument("curve: expected a list \"loss\", found none");
-  e.curve_every = integer_if_there(curve, "every", most_steps);
-  constexpr size_t most_points = 1000;
-  for (const json& loss : curve.at("loss")) {
-    if (!loss.is_number() || !(loss.get<double>() >= 0) || !(loss.get<double>() <= no_limit) ||
-        e.curve.size() == most_points)
-      throw std::invalid_argument(
-          fmt::format("curve: expected up to {} numbers, 0 or more, found {}", most_points,
-                      e.curve.size() == most_points ? "more" : brief(loss)));
-    e.curve.push_back(loss.get<double>());
+/// The table of a line: each member, its name and its range.
+template <typename Record, typename Fields>
+void line_members(Record& e, Fields& f) {
+  f.integer("epoch", e.epoch, {1, 1e6});
+  f.integer("steps", e.steps);
+  f.integer("images", e.images, {0, most_images});
+  step_members(e.settings, f);
+  f.optional("diverged", e.diverged);
+  if (!e.diverged) {
+    f.number("train_loss", e.train_loss, {0});
+    f.group("curve", [&](auto& g) {
+      g.integer("every", e.curve_every);
+      g.numbers("loss", e.curve, {0});
+    });
+    f.number("train_error_percent", e.train_error_percent, {0, 100});
+    f.nullable("test_loss", e.test.loss, {0});
+    f.number("test_error_percent", e.test.error_percent, {0, 100});
+    f.group("decision", [&](auto& g) {
+      g.flag("slow", e.decision.slow);
+      g.text("action", e.decision.action);
+      g.text("reason", e.decision.reason);
+    });
+    layer_list(e.layers, f);
   }
+  f.group("time", [&](auto& g) { time_members(e, g); });
 }
 
-void read_decision(const json& line, Decision& decision) {
-  const auto found = line.find("decision");
-  if (found == line.end() || !found->is_object()) return;
-  decision.slow = found->contains("slow") && found->at("slow") == true;
-  decision.action = text_if_there(*found, "action");
-  decision.reason = text_if_there(*found, "reason");
-}
-
-EpochTime time_from_json(const json& line) {
-  const auto found = line.find("time");
-  if (found == line.end() || !found->is_object())
-    throw std::invalid_argument("time: expected an object, found " +
-                                (found == line.end() ? "nothing" : brief(*found)));
-  EpochTime t;
-  t.finished = text_if_there(*found, "finished");
-  t.train_seconds = number_of(*found, "train_seconds", 0, no_limit);
-  t.test_seconds = number_if_there(*found, "test_seconds");
-  t.images_per_second = number_if_there(*found, "images_per_second");
-  t.waited_seconds = number_if_there(*found, "waited_seconds");
-  t.waited_percent = number_if_there(*found, "waited_percent");
-  if (found->contains("exchange_percent"))
-    t.exchange_percent = number_of(*found, "exchange_percent", 0, no_limit);
-  return t;
-}
-
-/// What every line has, of an epoch that ended or did not.
-EpochRecord begun_from_json(const json& line) {
-  EpochRecord e;
-  e.epoch = integer_of(line, "epoch", 1, most_epochs);
-  e.steps = integer_if_there(line, "steps", most_steps);
-  e.images = integer_if_there(line, "images", most_images);
-  e.settings.learning_rate = number_if_there(line, "learning_rate");
-  e.settings.batch = integer_if_there(line, "batch", largest_batch);
-  e.settings.momentum = number_if_there(line, "momentum");
-  e.settings.alpha = number_if_there(line, "alpha");
-  e.time = time_from_json(line);
-  return e;
+/// The first epoch that meets the target; null: none, or one that is behind the run.
+const EpochRecord* meets_target(const StopRules& rules, const std::vector<EpochRecord>& epochs) {
+  if (!rules.target_error) return nullptr;
+  const auto first = std::find_if(epochs.begin(), epochs.end(), [&](const EpochRecord& e) {
+    return e.test.error_percent <= *rules.target_error;
+  });
+  return first != epochs.end() && first->epoch > rules.from ? &*first : nullptr;
 }
 
 }  // namespace
@@ -137,73 +71,39 @@ bool better(const TestResult& a, const TestResult& b) {
          (a.error_percent == b.error_percent && loss(a) < loss(b));
 }
 
-ordered_json to_json(const std::vector<LayerRecord>& layers) {
-  ordered_json out = ordered_json::array();
-  for (const LayerRecord& l : layers)
-    out.push_back({{"name", l.name},
-                   {"spec", l.spec},
-                   {"channels", l.channels},
-                   {"condition_number", or_null(l.condition_number)},
-                   {"effective_rank", or_null(l.effective_rank)},
-                   {"floored", l.floored},
-                   {"null", l.null},
-                   {"exchanges", l.exchanges}});
-  return out;
-}
-
-ordered_json to_json(const EpochRecord& e) {
-  const StepSettings& s = e.settings;
-  ordered_json line = {{"epoch", e.epoch},   {"steps", e.steps},
-                       {"images", e.images}, {"learning_rate", s.learning_rate},
-                       {"batch", s.batch},   {"momentum", s.momentum},
-                       {"alpha", s.alpha}};
-  if (e.diverged) {
-    line["diverged"] = *e.diverged;
-    line["time"] = time_json(e);
-    return line;
-  }
-  line["train_loss"] = e.train_loss;
-  line["curve"] = {{"every", e.curve_every}, {"loss", e.curve}};
-  line["train_error_percent"] = e.train_error_percent;
-  line["test_loss"] = or_null(e.test.loss);
-  line["test_error_percent"] = e.test.error_percent;
-  line["decision"] = {
-      {"slow", e.decision.slow}, {"action", e.decision.action}, {"reason", e.decision.reason}};
-  line["layers"] = to_json(e.layers);
-  line["time"] = time_json(e);
-  return line;
-}
-
-std::vector<LayerRecord> layers_from_json(const json& list) {
-  if (!list.is_array())
-    throw std::invalid_argument("layers: expected a list, found " + brief(list));
-  std::vector<LayerRecord> layers;
-  for (const json& layer : list) {
-    if (!layer.is_object())
-      throw std::invalid_argument(
-          fmt::format("layers[{}]: expected an object, found {}", layers.size(), brief(layer)));
-    layers.push_back(layer_from_json(layer));
-  }
-  return layers;
+nlohmann::ordered_json to_json(const EpochRecord& epoch) {
+  JsonWriter writer;
+  line_members(epoch, writer);
+  return writer.out;
 }
 
 EpochRecord epoch_from_json(const json& line) {
   if (!line.is_object()) throw std::invalid_argument("expected an object, found damaged text");
-  EpochRecord e = begun_from_json(line);
-  if (line.contains("diverged")) {
-    const json& reason = line.at("diverged");
-    e.diverged = reason.is_string() ? reason.get<std::string>() : brief(reason);
-    return e;
-  }
-  for (const char* key : {"learning_rate", "batch"}) number_of(line, key, 0, no_limit);
-  e.train_loss = number_of(line, "train_loss", 0, no_limit);
-  read_curve(line, e);
-  e.train_error_percent = number_of(line, "train_error_percent", 0, 100);
-  e.test.loss = number_or_null(line, "test_loss");
-  e.test.error_percent = number_of(line, "test_error_percent", 0, 100);
-  read_decision(line, e.decision);
-  e.layers = layers_from_json(line.contains("layers") ? line.at("layers") : json());
+  EpochRecord e;
+  JsonFields fields(line, "", JsonFields::Kind::record);
+  line_members(e, fields);
+  fields.require({"epoch"});
+  fields.require({"time"}, "an object");
+  JsonFields(line.at("time"), "time", JsonFields::Kind::record).require({"train_seconds"});
+  if (e.diverged) return e;
+  fields.require({"learning_rate", "batch", "train_loss", "train_error_percent",
+                  "test_error_percent"});
+  fields.require({"layers"}, "a list");
   return e;
+}
+
+std::string stop_reason(const StopRules& rules, const std::vector<EpochRecord>& epochs) {
+  if (const EpochRecord* met = meets_target(rules, epochs))
+    return fmt::format("test error {:.2f} % of epoch {} is within the target of {} %",
+                       met->test.error_percent, met->epoch, number_text(*rules.target_error));
+  if (rules.patience == 0 || epochs.empty()) return "";
+  const EpochRecord* best = &epochs.front();
+  for (const EpochRecord& e : epochs)
+    if (better(e.test, best->test)) best = &e;
+  const int64_t waited = epochs.back().epoch - std::max(best->epoch, rules.from);
+  if (waited < rules.patience) return "";
+  return fmt::format("no epoch better than epoch {} for {}, the patience is {}", best->epoch,
+                     waited, rules.patience);
 }
 
 }  // namespace orthobatch

@@ -16,7 +16,6 @@
 #include "io/json.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
-#include "run/choices.h"
 #include "run/names.h"
 
 namespace orthobatch {
@@ -114,7 +113,6 @@ struct Defaults {
   int64_t epochs = 25;
   std::vector<uint64_t> seeds = {1};
   json settings = json::object();
-  json version;
 };
 
 ExperimentRow read_row(const json& object, const std::string& where, const Defaults& defaults) {
@@ -139,7 +137,6 @@ ExperimentRow read_row(const json& object, const std::string& where, const Defau
   fields.refuse_others();
   if (layer.empty() && !blocks) fields.fail("expected a \"layer\" or \"blocks\"", object);
 
-  if (!defaults.version.is_null()) config["version"] = defaults.version;
   config["data"] = defaults.data;
   config["epochs"] = epochs;
   if (!layer.empty()) config["layer"] = layer;
@@ -251,11 +248,7 @@ Experiment experiment_from_json(const json& object, const std::string& name,
   fields.integer("epochs", defaults.epochs);
   fields.number("loss_share", experiment.loss_share);
   fields.flag("pictures", experiment.pictures);
-  // Beside runs of 0.1 stands an experiment whose settings mean what they meant then.
-  if (const json* made = fields.object("made"); made && made->contains("with") &&
-                                                made->at("with").is_object() &&
-                                                made->at("with").contains("orthobatch"))
-    defaults.version = made->at("with").at("orthobatch");
+  fields.ignore("made");
   if (const json* seeds = fields.array("seeds")) defaults.seeds = read_seeds(*seeds, fields);
   if (const json* settings = fields.object("settings")) {
     check_settings(*settings, fields.path("settings"));

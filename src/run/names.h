@@ -18,9 +18,6 @@ constexpr const char* last_name = "last.safetensors";  ///< checkpoints: where i
 constexpr const char* previous_name = "previous.safetensors";  ///< the one before,
 constexpr const char* best_name = "best.safetensors";          ///< and its best epoch
 constexpr const char* next_name = "next.safetensors";          ///< `last` while it is being written
-// Checkpoints of 0.1.
-constexpr const char *old_last_name = "last.pt", *old_previous_name = "previous.pt",
-                     *old_best_name = "best.pt", *old_next_name = "next.pt";
 constexpr const char* pictures_name = "pictures.json";  ///< of the best epoch's net
 constexpr const char* failed_name = "failed.txt";       ///< why it failed, where it did
 constexpr const char* confusion_name = "confusion.png";

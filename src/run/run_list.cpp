@@ -22,13 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-bool holds_run(const std::string& folder) {
-  return file_exists(join_path(folder, config_name)) ||
-         file_exists(join_path(folder, metrics_name));
-}
-
 void collect_runs(const std::string& folder, std::vector<std::string>& out) {
-  if (holds_run(folder)) out.push_back(folder);
+  if (is_run(folder)) out.push_back(folder);
   std::vector<std::string> below;
   std::error_code ignored;  // a folder that may not be read holds nothing for this user
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {

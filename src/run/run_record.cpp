@@ -10,9 +10,8 @@
 
 #include "data/catalogue.h"
 #include "io/file.h"
-#include "io/json.h"
+#include "io/json_fields.h"
 #include "run/config.h"
-#include "run/json_number.h"
 #include "run/names.h"
 
 namespace orthobatch {
@@ -72,29 +71,34 @@ void read_config(const std::string& path, RunRecord& run) {
   run.stop = config.stop;
   run.threads = config.threads;
   run.processes = config.processes;
-  if (object.contains("found")) {
-    run.train_images = integer_of(object.at("found"), "train_images", 0, most_images);
-    run.test_images = integer_of(object.at("found"), "test_images", 0, most_images);
-  }
-}
-
-void check_picture(const json& object, const char* text, std::initializer_list<const char*> sizes) {
-  for (const char* size : sizes) number_of(object, size, 1, 1e6);
-  if (!object.contains(text) || !object.at(text).is_string())
-    throw std::invalid_argument(fmt::format("{}: expected a text, found none", text));
+  JsonFields fields(object, "", JsonFields::Kind::record);
+  fields.group("found", [&](auto& g) {
+    g.integer("train_images", run.train_images, {0, most_images});
+    g.integer("test_images", run.test_images, {0, most_images});
+    g.require({"train_images", "test_images"});
+  });
 }
 
 /// Throws std::invalid_argument unless the page can draw it.
 void check_pictures(const json& pictures) {
-  for (const char* key : {"layers", "filters", "samples"})
-    if (!pictures.is_object() || !pictures.contains(key) || !pictures.at(key).is_structured())
-      throw std::invalid_argument(fmt::format("expected '{}', found none", key));
-  number_of(pictures, "epoch", 0, 1e6);
-  number_of(pictures, "images", 0, 1e9);
-  check_picture(pictures.at("filters"), "data", {"count", "height", "width", "channels"});
-  check_picture(pictures.at("samples"), "data", {"columns", "height", "width", "channels"});
-  for (const json& layer : pictures.at("layers"))
-    for (const char* text : {"before", "after", "spec"}) check_picture(layer, text, {"channels"});
+  const auto require = [](JsonFields& f, std::initializer_list<const char*> sizes,
+                          std::initializer_list<const char*> texts) {
+    double size = 0;
+    std::string text;
+    for (const char* key : sizes) f.number(key, size, {1, 1e6});
+    for (const char* key : texts) f.text(key, text);
+  };
+  JsonFields f(pictures, "", JsonFields::Kind::state);
+  double number = 0;
+  f.number("epoch", number, {0, 1e6});
+  f.number("images", number, {0, 1e9});
+  f.group("filters",
+          [&](auto& g) { require(g, {"count", "height", "width", "channels"}, {"data"}); });
+  f.group("samples",
+          [&](auto& g) { require(g, {"columns", "height", "width", "channels"}, {"data"}); });
+  std::vector<int> layers;
+  f.list("layers", layers, 0,
+         [&](auto&, auto& g) { require(g, {"channels"}, {"before", "after", "spec"}); });
 }
 
 /// A message about a file, with its name in place of its path: a report does not say where it was
@@ -113,11 +117,17 @@ const EpochRecord* RunRecord::best() const {
   return best;
 }
 
+bool is_run(const std::string& folder) {
+  return file_exists(join_path(folder, config_name)) ||
+         file_exists(join_path(folder, metrics_name));
+}
+
 std::string missing_problem(const std::string& name) { return name + ": there is none"; }
 
 RunRecord read_run(const std::string& path) {
   RunRecord run;
   run.path = path;
+  run.there = is_run(path);
   using Reader = void (*)(const std::string&, RunRecord&);
   const std::pair<const char*, Reader> files[] = {{config_name, read_config},
                                                   {metrics_name, read_metrics}};
@@ -127,7 +137,6 @@ RunRecord read_run(const std::string& path) {
       run.problems.push_back(missing_problem(name));
       continue;
     }
-    run.there = true;
     try {
       read(file, run);
     } catch (const std::exception& error) {

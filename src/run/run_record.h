@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "run/epoch_record.h"
-#include "run/stopping.h"
 
 namespace orthobatch {
 
 struct RunRecord {
   std::string path;
-  bool there = false;  ///< whether the folder has a config.json or metrics.jsonl at all
+  bool there = false;  ///< whether the folder is that of a run, or has a failed.txt
   std::string data, layers;
   std::string settings;  ///< all that decides its numbers but the seed, as JSON
   uint64_t seed = 0;
@@ -40,6 +39,9 @@ struct RunRecord {
     return !stopped_early.empty() || (last() && last()->epoch >= epochs_wanted);
   }
 };
+
+/// Whether a folder is that of a run: it has a config.json or metrics.jsonl, damaged or not.
+bool is_run(const std::string& folder);
 
 /// Never throws for what is in the files: a damaged line is a problem, and the rest is there.
 RunRecord read_run(const std::string& path);

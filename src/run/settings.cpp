@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -15,42 +14,10 @@ namespace {
 using nlohmann::json;
 
 /// Every member that config.json may have, by its dotted name.
-const std::vector<std::string>& setting_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> out = {"layer", "image_size"};
-    TrainConfig full = paper_config("mnist", "BN");
-    full.stop = {1, 1, 1};  // a config has only the rules that are asked for
-    const json config = to_json(full);
-    for (const auto& [key, value] : config.items()) {
-      if (!value.is_object()) {
-        out.push_back(key);
-        continue;
-      }
-      for (const auto& inner : value.items()) out.push_back(key + "." + inner.key());
-    }
-    return out;
-  }();
-  return names;
-}
-
-bool is_changeable(const std::string& key) {
-  const std::string member = key.substr(0, key.find('.'));
-  return member == "refresh_images" || member == "schedule" || member == "augment" ||
-         !decides_numbers(member);
-}
-
-void collect(const json& expected, const json& found, const std::string& prefix,
-             std::vector<Difference>& out) {
-  std::set<std::string> keys;
-  for (const json* side : {&expected, &found})
-    for (const auto& [key, value] : side->items()) keys.insert(key);
-  for (const std::string& key : keys) {
-    const json left = expected.value(key, json()), right = found.value(key, json());
-    if (left.is_object() && right.is_object())
-      collect(left, right, prefix + key + ".", out);
-    else if (left != right)
-      out.push_back({prefix + key, left, right});
-  }
+std::vector<std::string> setting_names() {
+  std::vector<std::string> out = {"layer"};
+  for (const SettingInfo& setting : all_settings()) out.push_back(setting.key);
+  return out;
 }
 
 }  // namespace
@@ -66,13 +33,19 @@ Setting parse_setting(const std::string& text) {
     throw std::invalid_argument(
         fmt::format("--set: expected KEY=VALUE, as schedule.learning_rate=0.1, found '{}'", text));
   Setting setting{text.substr(0, equals), json()};
-  const std::vector<std::string>& names = setting_names();
+  const std::vector<std::string> names = setting_names();
   if (std::find(names.begin(), names.end(), setting.key) == names.end())
     throw std::invalid_argument(fmt::format("--set: no setting '{}', expected {}{}", setting.key,
                                             join_choices(names), suggestion(setting.key, names)));
   const std::string value = text.substr(equals + 1);
   setting.value = json::accept(value) ? parse_json(value, "--set " + setting.key) : json(value);
   return setting;
+}
+
+bool is_changeable(const std::string& key) {
+  const std::string member = key.substr(0, key.find('.'));
+  return member == "refresh_images" || member == "schedule" || member == "augment" ||
+         !decides_numbers(member);
 }
 
 void require_changeable(const Setting& setting) {
@@ -93,13 +66,6 @@ void apply_setting(const Setting& setting, json& config) {
   }
   json& inner = config[setting.key.substr(0, dot)];
   if (inner.is_null() || inner.is_object()) inner[setting.key.substr(dot + 1)] = setting.value;
-}
-
-std::vector<Difference> differences(const json& expected, const json& found) {
-  std::vector<Difference> out;
-  collect(expected.is_object() ? expected : json::object(),
-          found.is_object() ? found : json::object(), "", out);
-  return out;
 }
 
 }  // namespace orthobatch

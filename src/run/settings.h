@@ -1,9 +1,8 @@
 #pragma once
-// Settings of a run by name: where two runs differ, and how one is changed from the command line.
+// Settings of a run by name, and how they are changed from the command line.
 
 #include <nlohmann/json.hpp>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,18 +23,12 @@ struct Setting {
 /// suggestion, where config.json has no such member.
 Setting parse_setting(const std::string& text);
 
-/// Throws std::invalid_argument for a setting that a run is made with once and for all: its data,
-/// net and seed.
+/// Whether it may change in the middle of a run: its data, net and seed may not.
+bool is_changeable(const std::string& key);
+/// Throws std::invalid_argument where it may not.
 void require_changeable(const Setting& setting);
 
 /// Puts it into a config.
 void apply_setting(const Setting& setting, nlohmann::json& config);
-
-/// One setting that two configs have otherwise.
-struct Difference {
-  std::string key;
-  nlohmann::json expected, found;  ///< null: it is not there
-};
-std::vector<Difference> differences(const nlohmann::json& expected, const nlohmann::json& found);
 
 }  // namespace orthobatch

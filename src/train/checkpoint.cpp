@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 #include <torch/utils.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -15,7 +13,6 @@
 
 #include "base/text.h"
 #include "core/registry.h"
-#include "io/archive_0_1.h"
 #include "io/json_fields.h"
 #include "io/safetensors.h"
 #include "orthobatch/spec.h"
@@ -25,8 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* format_name = "orthobatch checkpoint 2";
-constexpr const char* format_name_0_1 = "orthobatch checkpoint 1";
+constexpr const char* format_name = "orthobatch checkpoint";
 constexpr const char* checksum_key = "checksum";
 constexpr const char *net_prefix = "net.", *momentum_prefix = "optimizer.";
 
@@ -140,7 +136,7 @@ void take_tensors(const Safetensors& file, Checkpoint& out) {
   for (const auto& item : parameters)
     item.value().copy_(tensors.take(net_prefix + item.key(), item.value()));
   const auto momentum_name = [&](size_t i) {
-    return momentum_prefix + (out.of_0_1 ? std::to_string(i) : parameters[i].key());
+    return momentum_prefix + parameters[i].key();
   };
   const bool any = tensors.has(momentum_name(0));
   for (size_t i = 0; any && i < parameters.size(); ++i)
@@ -150,40 +146,36 @@ void take_tensors(const Safetensors& file, Checkpoint& out) {
 
 // -------------------------------------------------------------------------------- texts
 
-void take_found(const json& config, Checkpoint& out) {
-  const auto fail = [](const std::string& key, const std::string& expected) {
-    throw std::invalid_argument(fmt::format("config: found: {}: expected {}", key, expected));
+/// What config.json records of the data.
+void take_found(const json& config, int64_t& train_images, Checkpoint& out) {
+  const auto require = [](bool holds, const std::string& expected) {
+    if (!holds) throw std::invalid_argument("config: found: expected " + expected);
   };
-  JsonFields fields(config, "config");
-  const json* found = fields.object("found");
-  if (!found) fail("itself", "an object");
-  out.found = *found;
-  JsonFields inner(*found, "config: found");
-  const json *image = inner.array("image"), *mean = inner.array("mean"),
-             *deviation = inner.array("deviation");
-  const auto side = [](const json& n) { return n.is_number_integer() && n >= 1 && n <= 4096; };
-  if (!image || image->size() != 3 || !std::all_of(image->begin(), image->end(), side))
-    fail("image", "rows, columns and channels");
-  out.image = {(*image)[0], (*image)[1], (*image)[2]};
-  for (const json* scale : {mean, deviation}) {
-    if (!scale || scale->size() != static_cast<size_t>(out.image.channels))
-      fail("mean and deviation", "a number for each channel");
-    for (const json& x : *scale)
-      if (!x.is_number() || !std::isfinite(x.get<double>()) ||
-          (scale == deviation && x.get<double>() <= 0))
-        fail("mean and deviation", "finite numbers, deviations above 0");
-  }
-  if (const json* classes = inner.array("classes")) {
-    const auto text = [](const json& name) { return name.is_string(); };
-    if (classes->size() < 2 || classes->size() > size_t{most_classes} ||
-        !std::all_of(classes->begin(), classes->end(), text))
-      fail("classes", fmt::format("2 to {} names", most_classes));
-    out.classes = classes->get<std::vector<std::string>>();
+  JsonFields fields(config, "config", JsonFields::Kind::record);
+  fields.require({"found"}, "an object");
+  out.found = *fields.object("found");
+  JsonFields found(out.found, "config: found", JsonFields::Kind::state);
+  std::vector<int64_t> image;
+  found.integer("train_images", train_images, {1, most_images});
+  found.numbers("image", image, {1, 4096});
+  found.numbers("mean", out.scale.mean);
+  found.numbers("deviation", out.scale.deviation, {0, 1e30, Range::above_low});
+  require(image.size() == 3, "rows, columns and channels as image");
+  out.image = {image[0], image[1], image[2]};
+  const auto channels = static_cast<size_t>(image[2]);
+  require(out.scale.mean.size() == channels && out.scale.deviation.size() == channels,
+          "a mean and a deviation for each channel");
+  if (out.found.contains("classes")) {
+    for (const json& name : *found.array("classes")) {
+      require(name.is_string(), "texts as classes");
+      out.classes.push_back(name);
+    }
+    require(out.classes.size() >= 2 && out.classes.size() <= size_t{most_classes},
+            fmt::format("2 to {} classes", most_classes));
   } else {  // of the paper's data
     for (int digit = 0; digit < digit_classes; ++digit)
       out.classes.push_back(std::to_string(digit));
   }
-  out.scale = {mean->get<std::vector<double>>(), deviation->get<std::vector<double>>()};
 }
 
 void take_texts(const Safetensors& file, Checkpoint& out) {
@@ -194,20 +186,16 @@ void take_texts(const Safetensors& file, Checkpoint& out) {
                       "none: it is of another program");
     return it->second;
   };
-  const std::string expected = out.of_0_1 ? format_name_0_1 : format_name;
-  if (const std::string format = text("format"); format != expected)
-    throw FileError(out.path, "checkpoint format", expected, json(format).dump().substr(0, 80));
-  if (!out.of_0_1)
-    if (const std::string sum = content_checksum(file, checksum_key); text(checksum_key) != sum)
-      throw FileError(out.path, "checkpoint: checksum",
-                      json(text(checksum_key)).dump().substr(0, 80), sum + ": it is damaged");
+  if (const std::string format = text("format"); format != format_name)
+    throw FileError(out.path, "checkpoint format", format_name, json(format).dump().substr(0, 80));
+  if (const std::string sum = content_checksum(file, checksum_key); text(checksum_key) != sum)
+    throw FileError(out.path, "checkpoint: checksum",
+                    json(text(checksum_key)).dump().substr(0, 80), sum + ": it is damaged");
   const json config = parse_json(text("config"), "config");
   out.config = config_from_json(config, "config");
   check_config(out.config);
-  take_found(config, out);
   int64_t images = 0;
-  JsonFields(out.found, "config: found").integer("train_images", images);
-  if (images < 1) throw std::invalid_argument("config: found: train_images: expected 1 or more");
+  take_found(config, images, out);
   out.state = parse_state(text("state"), out.config, images);
 }
 
@@ -231,14 +219,7 @@ Checkpoint parse_checkpoint(Bytes bytes, const std::string& path) {
   Checkpoint out;
   out.path = path;
   try {
-    Safetensors file;
-    if (is_archive(bytes)) {
-      out.of_0_1 = true;
-      unseal_archive_0_1(bytes, path);
-      file = parse_archive_0_1(bytes, path);
-    } else {
-      file = parse_safetensors(std::move(bytes), path);
-    }
+    const Safetensors file = parse_safetensors(std::move(bytes), path);
     take_texts(file, out);
     take_tensors(file, out);
   } catch (const FileError&) {

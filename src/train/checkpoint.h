@@ -1,6 +1,6 @@
 #pragma once
 // Everything a run needs to go on exactly where it was, in one file: safetensors, which cannot run
-// anything; archives of 0.1 are read too.
+// anything.
 
 #include <torch/optim/sgd.h>
 
@@ -19,7 +19,6 @@ namespace orthobatch {
 /// A checkpoint as read: all of it is checked, and fits together.
 struct Checkpoint {
   std::string path;
-  bool of_0_1 = false;               ///< an archive, which the next save replaces
   TrainConfig config;                ///< checked
   nlohmann::json found;              ///< what config.json records of the data
   ImageShape image;                  ///< of that data …
@@ -36,7 +35,7 @@ void save_checkpoint(const std::string& path, const std::string& config, const T
 
 constexpr uint64_t largest_checkpoint = uint64_t{1} << 32;
 
-/// Reads a file of either kind from its bytes. Throws FileError where it is damaged, of another
+/// Reads a file from its bytes. Throws FileError where it is damaged, of another
 /// program, or holds anything that a run of its config does not: a tensor too many or too few, one
 /// of another type or shape, a number that is not finite, a state that no training reaches.
 Checkpoint parse_checkpoint(Bytes bytes, const std::string& path);

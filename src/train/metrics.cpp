@@ -56,7 +56,7 @@ EpochRecord epoch_record(const TrainState& state, const Evaluation& test, double
   record.train_error_percent = 100.0 * static_cast<double>(state.wrong) / images;
   record.test = {test.error_percent(), finite(test.loss)};
   record.decision = decision;
-  record.layers = layers_from_json(state.layers);
+  record.layers = state.layers;
   record.time.test_seconds = test_seconds;
   record.time.images_per_second = images / state.seconds;
   record.time.waited_seconds = state.waited;

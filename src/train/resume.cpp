@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <sstream>
 #include <stdexcept>
 
+#include "io/checksum.h"
 #include "io/file.h"
 #include "io/json.h"
 
@@ -15,7 +17,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr uint64_t largest_metrics = uint64_t{1} << 28;
-constexpr const char* changed_key = "changed";
 
 /// The newest that is whole. Only damage leads to the one before: what cannot be read may be good,
 /// and going on from an older one would write over it.
@@ -40,82 +41,84 @@ TrainConfig config_with(json object, const std::vector<Setting>& changes, const 
   return config;
 }
 
+/// What a config.json, after these changes, says of the run's numbers and data.
+json facts_of(const json& config, const std::vector<Setting>& changes, const std::string& name) {
+  json out = deciding_settings(config_with(config, changes, name));
+  out["found"] = config.value("found", json());
+  return out;
+}
+
+json facts_of(const Checkpoint& checkpoint, const std::vector<Setting>& changes) {
+  json config = to_json(checkpoint.config);
+  config["found"] = checkpoint.found;
+  return facts_of(config, changes, checkpoint.path);
+}
+
 /// The changes that config.json records, each with what it was before.
-const json& changes_of(const json& config, const std::string& path) {
-  static const json none = json::array();
-  const auto it = config.find(changed_key);
-  if (it == config.end()) return none;
-  bool good = it->is_array();
-  for (const json& change : good ? *it : none)
-    good = good && change.is_object() && change.contains("from") && change.at("from").is_object();
-  if (!good) throw FileError(path, changed_key, "a list of changes", "something else");
-  return *it;
+json changes_of(const json& config, const std::string& path) {
+  const json list = config.value("changed", json::array());
+  bool good = list.is_array();
+  for (const json& change : list)
+    good = good && change.is_object() && change.value("from", json()).is_object();
+  if (!good) throw FileError(path, "changed", "a list of changes", "something else");
+  return list;
 }
 
 /// How many of the last changes in config.json the checkpoint does not have yet: a run may be
-/// killed between the writing of the two, or go back to an older checkpoint. None: at no time did
-/// it have the checkpoint's settings.
-std::optional<size_t> changes_ahead(const json& config, const Checkpoint& checkpoint,
-                                    const std::vector<Setting>& changes, const std::string& path) {
-  const json expected =
-      deciding_settings(config_with(to_json(checkpoint.config), changes, checkpoint.path));
-  json then = config;
-  const json& recorded = changes_of(config, path);
-  for (size_t undone = 0;; ++undone) {
-    if (json(deciding_settings(config_with(then, changes, path))) == expected) return undone;
-    if (undone == recorded.size()) return std::nullopt;
-    for (const auto& [key, value] : recorded[recorded.size() - 1 - undone].at("from").items())
-      apply_setting({key, value}, then);
-  }
-}
-
-/// Names the first thing that config.json and the checkpoint do not have alike.
-[[noreturn]] void refuse_other_run(const json& config, const Checkpoint& checkpoint,
-                                   const std::vector<Setting>& changes, const std::string& path) {
-  const auto refuse = [&](const Difference& d, const std::string& hint) {
-    throw FileError(path, d.key, fmt::format("{} as in {}", d.expected.dump(), checkpoint.path),
-                    d.found.dump() + hint);
-  };
-  const json found = config.contains("found") ? config.at("found") : json();
-  for (Difference d : differences(checkpoint.found, found)) {
-    d.key = "found." + d.key;
-    refuse(d, ": they are of two runs");
-  }
-  const json expected =
-      deciding_settings(config_with(to_json(checkpoint.config), changes, checkpoint.path));
-  for (const Difference& d :
-       differences(expected, deciding_settings(config_with(config, changes, path)))) {
-    try {
-      require_changeable({d.key, d.found});
-    } catch (const std::invalid_argument&) {
-      refuse(d, ": they are of two runs");
+/// killed between the writing of the two, or go back to an older checkpoint. Where config.json had
+/// the checkpoint's settings at no time, the first difference is refused, unless `changes` undo it.
+size_t changes_ahead(const json& config, const Checkpoint& checkpoint,
+                     const std::vector<Setting>& changes, const std::string& path) {
+  const json recorded = changes_of(config, path);
+  for (const std::vector<Setting>& made : {std::vector<Setting>{}, changes}) {
+    const json expected = facts_of(checkpoint, made);
+    json then = config;
+    for (size_t undone = 0;; ++undone) {
+      if (facts_of(then, made, path) == expected) return undone;
+      if (undone == recorded.size()) break;
+      for (const auto& [key, value] : recorded[recorded.size() - 1 - undone].at("from").items())
+        apply_setting({key, value}, then);
     }
-    refuse(d, fmt::format(": a change is made with --set {}=VALUE", d.key));
   }
-  throw std::logic_error("refuse_other_run: nothing differs");
+  const Difference d =
+      differences(facts_of(checkpoint, changes), facts_of(config, changes, path)).front();
+  const std::string hint = is_changeable(d.key)
+                               ? fmt::format("a change is made with --set {}=VALUE", d.key)
+                               : "they are of two runs";
+  throw FileError(path, d.key, fmt::format("{} as in {}", d.expected.dump(), checkpoint.path),
+                  d.found.dump() + ": " + hint);
 }
 
-/// The file may be behind its checkpoint or, where the newest one was lost, ahead of it.
-void require_same_metrics(const RunFolder& folder, const Checkpoint& checkpoint) {
-  if (!name_taken(folder.metrics())) return;
-  const std::string text = read_text(folder.metrics(), largest_metrics);
-  const ordered_json& history = checkpoint.state.history;
-  if (metrics_text(checkpoint.state).compare(0, text.size(), text) == 0) return;
-  const auto refuse = [&](size_t line) {
-    throw FileError(folder.metrics(), fmt::format("line {}", line),
-                    fmt::format("epoch {} of {}", line, checkpoint.path),
-                    "another: it is of another run, or was changed; without this file it is "
-                    "written anew");
-  };
-  size_t number = 0;
-  for (size_t at = 0; at < text.size() && number < history.size(); ++number) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    at = end + 1;
-    if (parse_json_or_null(line) != json(history[number])) refuse(number + 1);
+/// The lines of the epochs that the checkpoint has made. The file may have more, where the run was
+/// killed before its next checkpoint or where that one was lost.
+std::string lines_of(const RunFolder& folder, const Checkpoint& checkpoint) {
+  const std::string text =
+      name_taken(folder.metrics()) ? read_text(folder.metrics(), largest_metrics) : "";
+  const int64_t epochs = checkpoint.state.epoch;
+  size_t end = 0;
+  for (int64_t line = 0; line < epochs; ++line) {
+    const size_t newline = text.find('\n', end);
+    if (newline == std::string::npos)
+      throw FileError(folder.metrics(), "lines",
+                      fmt::format("{}, the epochs that {} has made", epochs, checkpoint.path),
+                      std::to_string(line));
+    end = newline + 1;
   }
-  // With no epoch to compare it may still have one, and the line of one that diverged; no more.
-  if (history.empty() && std::count(text.begin(), text.end(), '\n') > 2) refuse(1);
+  const std::string lines = text.substr(0, end);
+  // Without an epoch to compare there may be two more, and the line of one that diverged.
+  const bool others = epochs == 0 && std::count(text.begin(), text.end(), '\n') > 2;
+  if (others || md5_hex(lines.data(), lines.size()) != checkpoint.state.metrics_md5)
+    throw FileError(folder.metrics(), "lines", "the epochs of " + checkpoint.path,
+                    "others: it is of another run, or was changed");
+  return lines;
+}
+
+std::vector<EpochRecord> epochs_of(const std::string& lines, const std::string& path) {
+  std::vector<EpochRecord> out;
+  std::istringstream text(lines);
+  for (std::string line; std::getline(text, line);)
+    out.push_back(epoch_from_json(parse_json(line, path)));
+  return out;
 }
 
 /// Those that config.json has and the checkpoint too, and one that leads from there to `config`.
@@ -148,11 +151,6 @@ void follow_changes(const TrainConfig& config, Checkpoint& checkpoint) {
   settings.batch = now.batch;
 }
 
-/// More epochs for a run that its rules ended: they count from here.
-void go_on_past_stop(StopRules& rules, const TrainState& state) {
-  if (!stop_reason(rules, state).empty()) rules.from = state.epoch;
-}
-
 }  // namespace
 
 Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes) {
@@ -168,18 +166,19 @@ Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes
     return out;
   }
   Checkpoint& checkpoint = *out.checkpoint;
-  std::optional<size_t> ahead = changes_ahead(config, checkpoint, {}, path);
-  if (!ahead) ahead = changes_ahead(config, checkpoint, changes, path);  // an edit, made good now
-  if (!ahead || json(checkpoint.found) != config.value("found", json()))
-    refuse_other_run(config, checkpoint, changes, path);
-  require_same_metrics(folder, checkpoint);
+  const size_t ahead = changes_ahead(config, checkpoint, changes, path);
+  out.metrics = lines_of(folder, checkpoint);
+  out.epochs = epochs_of(out.metrics, folder.metrics());
   if (out.config.epochs < checkpoint.state.epoch)
     throw std::invalid_argument(
         fmt::format("epochs: expected {} or more, which {} has made already, found {}",
                     checkpoint.state.epoch, folder.path(), out.config.epochs));
-  if (out.config.epochs > config_from_json(config, path).epochs)
-    go_on_past_stop(out.config.stop, checkpoint.state);
-  out.changed = changes_to_record(changes_of(config, path), *ahead, checkpoint, out.config);
+  // More epochs for a run that its rules ended: they count from here.
+  StopRules& stop = out.config.stop;
+  if (out.config.epochs > config_from_json(config, path).epochs &&
+      !stop_reason(stop, out.epochs).empty())
+    stop.from = checkpoint.state.epoch;
+  out.changed = changes_to_record(changes_of(config, path), ahead, checkpoint, out.config);
   follow_changes(out.config, checkpoint);
   return out;
 }

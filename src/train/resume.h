@@ -1,8 +1,6 @@
 #pragma once
 // Going on with a run: its files are read once, and must belong together.
 
-#include <nlohmann/json.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +16,8 @@ struct Resumption {
   TrainConfig config;                    ///< config.json's, with the changes asked for
   std::optional<Checkpoint> checkpoint;  ///< none: the run has not begun
   std::string complaint;  ///< what is wrong with a newer checkpoint that was passed over
+  std::string metrics;    ///< the lines of the epochs that the checkpoint has made, …
+  std::vector<EpochRecord> epochs;  ///< … and what they say
   /// Config.json's "changed": for each change of a setting that decides the numbers, the epoch and
   /// step it was made after, and under "from" what it was.
   nlohmann::ordered_json changed = nlohmann::ordered_json::array();
@@ -25,8 +25,9 @@ struct Resumption {
 
 /// Reads config.json, the newest checkpoint that is whole, and metrics.jsonl. Throws FileError
 /// where they are not of one run, naming what differs; where a checkpoint is there and cannot be
-/// read, as opposed to one that is damaged; and where none is whole. Throws std::invalid_argument
-/// for `changes` that are out of range or that the run is past. Nothing is written.
+/// read, as opposed to one that is damaged; and where none is whole. Lines of metrics.jsonl beyond
+/// the checkpoint are made again. Throws std::invalid_argument for `changes` that are out of range
+/// or that the run is past. Nothing is written.
 Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes = {});
 
 }  // namespace orthobatch

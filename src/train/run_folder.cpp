@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -36,7 +35,7 @@ void RunFolder::remove_leftovers() const {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name == next_name || name == old_next_name || is_temporary_name(name))
+    if (name == next_name || is_temporary_name(name))
       std::filesystem::remove(entry.path(), ignored);
   }
 }
@@ -47,52 +46,24 @@ std::string RunFolder::in(const char* name) const { return join_path(path_, name
 
 std::vector<std::string> RunFolder::checkpoints() const {
   std::vector<std::string> out;
-  for (const std::string& path : {last(), previous(), in(old_last_name), in(old_previous_name)})
+  for (const std::string& path : {last(), previous()})
     if (name_taken(path)) out.push_back(path);
   return out;
 }
 
-void RunFolder::save_last(const std::string& config, const TrainState& state, const DigitNet& net,
-                          const torch::optim::SGD& optimizer) const {
+void RunFolder::save(const std::string& path, const std::string& config, const TrainState& state,
+                     const DigitNet& net, const torch::optim::SGD& optimizer) const {
   const std::string fresh = in(next_name);
   save_checkpoint(fresh, config, state, net, optimizer);
-  // A second name for the old one first, so that `last` is there at every moment. Without hard
-  // links there is no `previous`, and nothing else is lost.
-  ::unlink(previous().c_str());
-  const bool linked = ::link(last().c_str(), previous().c_str()) == 0;
-  put_in_place(fresh, last());
-  if (linked)
-    for (const char* name : {old_last_name, old_previous_name}) ::unlink(in(name).c_str());
-}
-
-void RunFolder::save_best(const std::string& config, const TrainState& state, const DigitNet& net,
-                          const torch::optim::SGD& optimizer) const {
-  const std::string fresh = in(next_name);
-  save_checkpoint(fresh, config, state, net, optimizer);
-  put_in_place(fresh, best());
-  ::unlink(in(old_best_name).c_str());
-}
-
-/// In place of whatever has the name: a link is replaced, not followed.
-void RunFolder::put_in_place(const std::string& fresh, const std::string& path) const {
-  if (::rename(fresh.c_str(), path.c_str()) != 0)
-    throw FileError(path, std::string("cannot rename: ") + std::strerror(errno));
+  if (path == last()) {
+    // A second name for the old one first, so that `last` is there at every moment. Without hard
+    // links there is no `previous`, and nothing else is lost.
+    ::unlink(previous().c_str());
+    (void)!::link(last().c_str(), previous().c_str());
+  }
+  // In place of whatever has the name: a link is replaced, not followed.
+  if (::rename(fresh.c_str(), path.c_str()) != 0) throw FileError(path, "cannot rename", errno);
   sync_directory(path_);
-}
-
-void RunFolder::write_metrics(const TrainState& state) const {
-  write_file(metrics(), metrics_text(state));
-}
-
-std::string metrics_text(const TrainState& state) {
-  std::string lines;
-  for (const auto& record : state.history) lines += record.dump() + "\n";
-  return lines;
-}
-
-std::string best_checkpoint(const std::string& folder) {
-  const std::string path = join_path(folder, best_name), old = join_path(folder, old_best_name);
-  return !name_taken(path) && name_taken(old) ? old : path;
 }
 
 bool name_taken(const std::string& path) {

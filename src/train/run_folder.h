@@ -34,34 +34,22 @@ class RunFolder {
   std::string last() const { return in(last_name); }
   std::string previous() const { return in(previous_name); }
   std::string best() const { return in(best_name); }
-  /// What a run may go on from and is there, newest first; an archive of 0.1 last.
+  /// What a run may go on from and is there, newest first.
   std::vector<std::string> checkpoints() const;
 
-  /// Writes `last`; the one before stays as `previous`. Archives of 0.1 go when both are there.
-  void save_last(const std::string& config, const TrainState& state, const DigitNet& net,
-                 const torch::optim::SGD& optimizer) const;
-  /// Writes `best`, in place of an archive of 0.1 too.
-  void save_best(const std::string& config, const TrainState& state, const DigitNet& net,
-                 const torch::optim::SGD& optimizer) const;
+  /// Writes `last`, of which the one before stays as `previous`, or `best`.
+  void save(const std::string& path, const std::string& config, const TrainState& state,
+            const DigitNet& net, const torch::optim::SGD& optimizer) const;
   /// Whether a run was begun in it.
   bool has_run() const { return name_taken(config()) || !checkpoints().empty(); }
-  /// metrics.jsonl, as the state has it.
-  void write_metrics(const TrainState& state) const;
 
  private:
   bool lock() const;
   void remove_leftovers() const;
-  void put_in_place(const std::string& fresh, const std::string& path) const;
   std::string in(const char* name) const;
 
   std::string path_;
   int lock_ = -1;
 };
-
-/// The best epoch's checkpoint in the folder of a run: one of 0.1 where there is no other.
-std::string best_checkpoint(const std::string& folder);
-
-/// The lines of metrics.jsonl.
-std::string metrics_text(const TrainState& state);
 
 }  // namespace orthobatch

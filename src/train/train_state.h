@@ -1,14 +1,12 @@
 #pragma once
 // Where a run stands, and its text in a checkpoint.
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "run/config.h"
-#include "run/schedule.h"
+#include "run/epoch_record.h"
+#include "train/schedule.h"
 
 namespace orthobatch {
 
@@ -28,26 +26,23 @@ struct LossCurve {
   void add(double value, int64_t steps_in_epoch);
 };
 
-/// Where a run stands.
+/// Where a run stands. What its epochs came to is in metrics.jsonl.
 struct TrainState {
-  int64_t epoch = 0;  ///< epochs finished
+  int64_t epoch = 0;        ///< epochs finished
+  std::string metrics_md5;  ///< of their lines in metrics.jsonl
   // Of the epoch under way:
   int64_t step = 0, images = 0, wrong = 0;
   double loss_sum = 0;
   double seconds = 0, waited = 0;
-  nlohmann::ordered_json layers;   ///< summary after its last step; null before
-  std::vector<int64_t> exchanges;  ///< of pivots, by layer, in all its steps so far
+  std::vector<LayerRecord> layers;  ///< after its last step; empty before
+  std::vector<int64_t> exchanges;   ///< of pivots, by layer, in all its steps so far
   LossCurve curve;
 
   Schedule::State schedule;
   BestEpoch best;
-  nlohmann::ordered_json history = nlohmann::ordered_json::array();  ///< the lines of metrics.jsonl
 };
 
 std::string state_text(const TrainState& state);
-
-/// Why a run that stands there is over before its last epoch; empty: it is not.
-std::string stop_reason(const StopRules& rules, const TrainState& state);
 
 /// The state that a run with these settings and so many training images left. Throws
 /// std::invalid_argument that names the member that is not there, out of range, or at odds with the

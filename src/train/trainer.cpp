@@ -52,12 +52,10 @@ ordered_json describe_data(const DataSet& data) {
 
 void require_same_data(const nlohmann::json& described, const DataSet& data,
                        const std::string& name) {
-  const ordered_json now = describe_data(data);  // counts first: they say most
-  for (const auto& [key, value] : now.items())
-    if (!described.contains(key) || described.at(key) != nlohmann::json(value))
-      throw std::invalid_argument(fmt::format(
-          "{}: the data is not what the run was trained on: {}: expected {}, found {}", name, key,
-          described.contains(key) ? described.at(key).dump() : "nothing", value.dump()));
+  for (const Difference& d : differences(described, describe_data(data)))
+    throw std::invalid_argument(fmt::format(
+        "{}: the data is not what the run was trained on: {}: expected {}, found {}", name, d.key,
+        d.expected.dump(), d.found.dump()));
 }
 
 Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder* folder,
@@ -112,6 +110,7 @@ void Trainer::begin() {
   take_net(DigitNet(data_.train.shape(), config_.net, data_.train.classes));
   write_file(folder_->config(), config_text_);
   state_.schedule = schedule_.state();
+  state_.metrics_md5 = md5_hex(metrics_.data(), metrics_.size());
   BatchLoader whole(data_.train, data_.scale, config_.augment, config_.seed, 1);
   whole.start(1, batch_now());
   or_diverge(
@@ -121,24 +120,25 @@ void Trainer::begin() {
   join_ranks();
 }
 
-void Trainer::resume(Checkpoint checkpoint, const ordered_json& changed) {
+void Trainer::resume(Resumption run) {
+  Checkpoint& checkpoint = *run.checkpoint;
   require_same_data(checkpoint.found, data_, checkpoint.path);
   take_net(std::move(checkpoint.net));
   restore_momenta(checkpoint.momenta, net_, *optimizer_);
   state_ = std::move(checkpoint.state);
   schedule_.restore(state_.schedule);
-  if (!changed.empty()) {
+  metrics_ = std::move(run.metrics);
+  epochs_ = std::move(run.epochs);
+  if (!run.changed.empty()) {
     ordered_json text = ordered_json::parse(config_text_);
-    text["changed"] = changed;
+    text["changed"] = run.changed;
     config_text_ = text.dump(2) + "\n";
   }
   // Before any checkpoint: it may be ahead of them, as open_run knows.
   write_file(folder_->config(), config_text_);
-  folder_->write_metrics(state_);
-  if (state_.epoch < config_.epochs && stop_reason(config_.stop, state_).empty()) {
-    if (checkpoint.of_0_1) save();  // so that there are two of ours before its archives go
+  write_metrics();
+  if (state_.epoch < config_.epochs && stop_reason(config_.stop, epochs_).empty())
     events_ = std::make_unique<EventWriter>(folder_->path(), state_.epoch + 1);
-  }
   join_ranks();
 }
 
@@ -181,7 +181,7 @@ bool Trainer::stops() const { return ranks_.alone() ? stop_.load() : all_stop_; 
 Trainer::Outcome Trainer::run() {
   while (state_.epoch < config_.epochs) {
     // As the leader sees it: a loss that another rank rounds otherwise may be its better one.
-    if (config_.stop.any()) stopped_early_ = ranks_.broadcast(stop_reason(config_.stop, state_));
+    if (config_.stop.any()) stopped_early_ = ranks_.broadcast(stop_reason(config_.stop, epochs_));
     if (!stopped_early_.empty()) break;
     if (!train_epoch() || !finish_epoch()) {
       progress_.clear();
@@ -223,7 +223,7 @@ bool Trainer::train_epoch() {
       train_step(*loader_.next());
       // Before any save: a run resumed after the last step has no batch to look at.
       if (state_.step == loader_.steps())
-        state_.layers = to_json(layer_records(summarize(*net_), state_.exchanges));
+        state_.layers = layer_records(summarize(*net_), state_.exchanges);
     });
     state_.seconds = seconds_before + seconds_since(start);
     state_.waited = waited_before + loader_.waited();
@@ -311,8 +311,9 @@ bool Trainer::finish_epoch() {
   next.epoch = state_.epoch + 1;
   next.schedule = schedule_.state();
   next.best = best;
-  next.history = std::move(state_.history);
-  next.history.push_back(to_json(record));
+  metrics_ += to_json(record).dump() + "\n";
+  next.metrics_md5 = md5_hex(metrics_.data(), metrics_.size());
+  epochs_.push_back(record);
   state_ = std::move(next);
   save(is_best);
   if (events_) events_->scalars(state_.epoch, scalars_of(record));
@@ -340,13 +341,17 @@ void Trainer::refresh() {
 void Trainer::save(bool best) {
   if (!folder_) return;
   try {
-    if (best) folder_->save_best(config_text_, state_, net_, *optimizer_);
-    folder_->save_last(config_text_, state_, net_, *optimizer_);
-    folder_->write_metrics(state_);
+    // The lines first: those that a checkpoint lacks are made again, the other way round they
+    // would be lost.
+    write_metrics();
+    if (best) folder_->save(folder_->best(), config_text_, state_, net_, *optimizer_);
+    folder_->save(folder_->last(), config_text_, state_, net_, *optimizer_);
   } catch (const FileError& error) {
     throw std::runtime_error(error.what() + way_on(error));
   }
 }
+
+void Trainer::write_metrics() const { write_file(folder_->metrics(), metrics_); }
 
 /// What is left and what helps after a write that failed; empty where the folder is gone.
 std::string Trainer::way_on(const FileError& error) const {
@@ -380,11 +385,9 @@ void Trainer::report_progress() {
 }
 
 void Trainer::diverge(const std::string& what) {
-  TrainState told = state_;
   EpochRecord record = diverged_record(state_, what);
   record.settings.batch = batch_of(state_);
-  told.history.push_back(to_json(record));
-  if (folder_) folder_->write_metrics(told);
+  if (folder_) write_file(folder_->metrics(), metrics_ + to_json(record).dump() + "\n");
   throw Diverged(fmt::format("training diverged in epoch {}, {}: {}", state_.epoch + 1,
                              state_.step < loader_.steps() ? fmt::format("step {}", state_.step + 1)
                                                            : "after its last step",

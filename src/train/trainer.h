@@ -9,12 +9,11 @@
 #include "data/catalogue.h"
 #include "ranks/ranks.h"
 #include "run/config.h"
-#include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/events.h"
 #include "train/gradient_sum.h"
 #include "train/progress.h"
-#include "train/run_folder.h"
+#include "train/resume.h"
 
 namespace orthobatch {
 
@@ -32,8 +31,8 @@ class Trainer {
 
   /// A run from its beginning: weights from the seed, config.json, a first checkpoint.
   void begin();
-  /// A run from where a checkpoint left it, with its net. `changed` is that of a Resumption.
-  void resume(Checkpoint checkpoint, const nlohmann::ordered_json& changed = {});
+  /// A run from where its checkpoint left it, with its net.
+  void resume(Resumption run);
 
   /// On every rank but the leader, whatever that one does: from where it stands.
   void follow();
@@ -58,8 +57,9 @@ class Trainer {
   bool finish_epoch();
   void refresh();
   void apply(const StepSettings& settings);
-  /// `last` and metrics.jsonl, and `best` where this epoch is the best.
+  /// metrics.jsonl and `last`, and `best` where this epoch is the best.
   void save(bool best = false);
+  void write_metrics() const;
   void report_progress();
   std::string way_on(const FileError& error) const;
   bool blown_up() const;
@@ -85,6 +85,8 @@ class Trainer {
   double exchange_percent_ = 0;             ///< of the epoch's time in this process
   Schedule schedule_;
   TrainState state_;
+  std::string metrics_;               ///< the lines of metrics.jsonl, …
+  std::vector<EpochRecord> epochs_;   ///< … and what they say, as the leader knows it
   std::string stopped_early_;
   BatchLoader loader_;
   std::unique_ptr<EventWriter> events_;

@@ -1,50 +1,13 @@
-#include "run/schedule.h"
+#include "train/schedule.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "base/text.h"
 
 namespace orthobatch {
-namespace {
-
-constexpr double largest_rate = 1e30;  // a step of training is in float
-
-void require(bool holds, const char* name, const char* expected, double found) {
-  if (!holds)
-    throw std::invalid_argument(
-        fmt::format("schedule: {}: expected {}, found {}", name, expected, number_text(found)));
-}
-
-}  // namespace
-
-void check_rules(const ScheduleRules& r) {
-  const auto counted = [](int64_t n) { return n >= 2 && n <= largest_batch; };
-  const auto share = [](double x) { return x > 0 && x <= 1; };
-  const auto below_one = [](double x) { return x >= 0 && x < 1; };
-  require(r.learning_rate > 0 && r.learning_rate <= largest_rate, "learning_rate",
-          "a number above 0, at most 1e30", r.learning_rate);
-  require(below_one(r.momentum), "momentum", "0 or more, below 1", r.momentum);
-  require(r.weight_decay >= 0 && r.weight_decay <= largest_rate, "weight_decay", "0 to 1e30",
-          r.weight_decay);
-  require(counted(r.batch), "batch", "2 to 1000000000", static_cast<double>(r.batch));
-  require(counted(r.max_batch), "max_batch", "2 to 1000000000", static_cast<double>(r.max_batch));
-  require(below_one(r.slow_improvement), "slow_improvement", "0 or more, below 1",
-          r.slow_improvement);
-  require(r.slow_epochs >= 1, "slow_epochs", "1 or more", static_cast<double>(r.slow_epochs));
-  require(share(r.growing_factor), "growing_factor", "above 0, at most 1", r.growing_factor);
-  require(share(r.final_factor), "final_factor", "above 0, at most 1", r.final_factor);
-  require(below_one(r.final_momentum), "final_momentum", "0 or more, below 1", r.final_momentum);
-  require(r.min_learning_rate >= 0 && r.min_learning_rate <= largest_rate, "min_learning_rate",
-          "0 to 1e30", r.min_learning_rate);
-  require(below_one(r.alpha_start), "alpha_start", "0 or more, below 1", r.alpha_start);
-  require(share(r.alpha_decay), "alpha_decay", "above 0, at most 1", r.alpha_decay);
-  require(r.alpha_end >= r.alpha_start && r.alpha_end < 1, "alpha_end",
-          "alpha_start or more, below 1", r.alpha_end);
-}
 
 Schedule::Schedule(const ScheduleRules& rules) : rules_(rules) {
   check_rules(rules);
