@@ -83,7 +83,7 @@ offers() {
   local line=$1 words said
   shift
   read -ra words <<<"${line//=/ = }"
-  [[ $line == *[\ =] ]] && words+=("")
+  [[ -z $line || $line == *[\ =] ]] && words+=("")
   # shellcheck disable=SC2016
   said=$(bash -c 'compopt() { :; }; . "$0" && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) && _orthobatch; echo "${COMPREPLY[@]}"' \
     "$root/usr/share/bash-completion/completions/orthobatch" "$program" "${words[@]}")

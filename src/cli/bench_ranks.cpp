@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/processor.h"
-#include "base/table.h"
+#include "report/table.h"
 #include "bench/plan.h"
 #include "io/file.h"
 

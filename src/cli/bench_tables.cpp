@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/table.h"
+#include "report/table.h"
 
 namespace orthobatch::cli {
 namespace {

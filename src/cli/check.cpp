@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "base/table.h"
+#include "report/table.h"
 #include "base/text.h"
 #include "check/gradient_check.h"
 #include "cli/options.h"

@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/text.h"
 #include "experiment/machine.h"
 #include "io/file.h"
 #include "nn/message.h"
@@ -76,15 +77,12 @@ void Reproduction::list_jobs() {
 void Reproduction::check_settings(const Job& job) const {
   const std::string path = join_path(job.path, config_name);
   if (!file_exists(path)) return;
-  const ordered_json expected = deciding_settings(config_of(job));
-  TrainConfig found_config = config_from_json(parse_json(read_text(path), path), path);
-  const ordered_json found = deciding_settings(found_config);
-  for (const auto& [key, value] : expected.items())
-    if (found.at(key) != value)
-      throw std::invalid_argument(
-          fmt::format("{}: {}: expected {}, found {}: a run with other settings; give another "
-                      "--out",
-                      path, key, value.dump(), found.at(key).dump()));
+  const TrainConfig found = config_from_json(parse_json(read_text(path), path), path);
+  for (const Difference& d :
+       differences(deciding_settings(config_of(job)), deciding_settings(found)))
+    throw std::invalid_argument(
+        fmt::format("{}: {}: expected {}, found {}: a run with other settings; give another --out",
+                    path, d.key, d.expected.dump(), d.found.dump()));
 }
 
 /// Rows that were not chosen now stay in the report where they have runs.

@@ -5,21 +5,15 @@
 #include <cstdlib>
 
 #include "orthobatch/version.h"
-#include "report/results.h"
-#include "report/verdict_text.h"
+#include "report/summary.h"
+#include "report/tables.h"
 
 namespace orthobatch {
 namespace {
 
 using nlohmann::ordered_json;
 
-/// Six digits: more than any of them is known to, and a third of the bytes of all.
-ordered_json rounded(double x) {
-  if (!std::isfinite(x)) return nullptr;
-  const double y = std::strtod(fmt::format("{:.6g}", x).c_str(), nullptr);
-  return y == std::floor(y) && std::abs(y) < 1e15 ? ordered_json(static_cast<int64_t>(y))
-                                                  : ordered_json(y);
-}
+ordered_json rounded(double x) { return six_digits(x); }
 ordered_json rounded(const std::optional<double>& x) { return x ? rounded(*x) : ordered_json(); }
 
 ordered_json estimate_json(const Estimate& e) {
@@ -127,49 +121,6 @@ ordered_json figures_json(const ExperimentResult& result) {
   return out;
 }
 
-/// Members of a pair that was compared; null where it was not.
-ordered_json difference_json(const std::optional<MeanDifference>& d, double noise) {
-  const bool judged = d && d->standard_error;
-  return {{"difference", d ? rounded(d->value) : ordered_json()},
-          {"standard_error", d ? rounded(d->standard_error) : ordered_json()},
-          {"noise", judged ? rounded(noise) : ordered_json()}};
-}
-
-ordered_json verdict_json(const ExperimentResult& result) {
-  const GradientVerdict& verdict = result.verdict;
-  ordered_json out = {{"answer", answer_text(verdict)},
-                      {"sentences", pair_texts(verdict, result.rows)},
-                      {"layers", verdict.layers}};
-  for (const GradientPair& p : verdict.pairs) {
-    ordered_json pair = {{"layer", p.layer}, {"exact", p.exact_row}, {"printed", p.printed_row}};
-    pair.update(difference_json(p.difference, p.noise));
-    pair.update({{"own_deviation", p.difference && p.difference->own_deviation},
-                 {"beyond_noise", p.beyond_noise()},
-                 {"rank_exact", p.rank_exact},
-                 {"rank_printed", p.rank_printed},
-                 {"rank_paper", p.rank_paper}});
-    out["pairs"].push_back(pair);
-  }
-  return out;
-}
-
-ordered_json claim_json(const ClaimResult& result) {
-  ordered_json out = {{"claim", result.claim.text},
-                      {"of", to_string(result.claim.figure)},
-                      {"answer", to_string(result.answer)}};
-  if (result.claim.within > 0) out["within"] = rounded(result.claim.within);
-  for (const ClaimPair& p : result.pairs) {
-    ordered_json pair = {{"first", p.first},
-                         {"second", p.second},
-                         {"first_figure", estimate_json(p.first_figure)},
-                         {"second_figure", estimate_json(p.second_figure)}};
-    pair.update(difference_json(p.difference, p.noise));
-    pair.update({{"paper", rounded(p.paper)}, {"answer", to_string(p.answer)}});
-    out["pairs"].push_back(pair);
-  }
-  return out;
-}
-
 ordered_json experiment_json(const ExperimentResult& result) {
   const Experiment& e = result.experiment;
   ordered_json out = {{"name", e.name}, {"title", e.title}};
@@ -189,8 +140,13 @@ ordered_json experiment_json(const ExperimentResult& result) {
   for (size_t i = 0; i < result.rows.size(); ++i)
     out["rows"].push_back(row_json(result.rows[i], places[i], paper_places[i]));
   out["figures"] = figures_json(result);
-  if (!result.verdict.pairs.empty()) out["verdict"] = verdict_json(result);
-  for (const ClaimResult& claim : result.claims) out["claims"].push_back(claim_json(claim));
+  if (!result.verdict.pairs.empty())
+    out["verdict"] = {{"answer", answer_text(result.verdict)}, {"layers", result.verdict.layers}};
+  for (const ClaimResult& c : result.claims)
+    out["claims"].push_back({{"claim", c.claim.text}, {"answer", to_string(c.answer)}});
+  out["tables"] = {{"results", to_json(result_table(result))},
+                   {"verdict", to_json(verdict_table(result))},
+                   {"claims", to_json(claims_table(result))}};
   return out;
 }
 

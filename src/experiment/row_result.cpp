@@ -1,4 +1,4 @@
-#include "report/row_result.h"
+#include "experiment/row_result.h"
 
 #include <fmt/core.h>
 

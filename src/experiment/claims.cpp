@@ -1,6 +1,4 @@
-#include "report/claims.h"
-
-#include <fmt/core.h>
+#include "experiment/claims.h"
 
 #include <algorithm>
 #include <cmath>
@@ -116,22 +114,6 @@ std::vector<ClaimResult> judge_claims(const std::vector<ExperimentClaim>& claims
     out.push_back(std::move(result));
   }
   return out;
-}
-
-std::string claims_text(const std::vector<ClaimResult>& claims) {
-  std::string text;
-  bool judged = false;
-  for (const ClaimResult& c : claims) {
-    const int reversed = c.count(Answer::does_not);
-    text += fmt::format("\n  {:<8}  {}: {} of {} pair{}", to_string(c.answer), c.claim.text,
-                        c.count(Answer::holds), c.pairs.size(), c.pairs.size() == 1 ? "" : "s");
-    if (reversed > 0)
-      text += fmt::format(", {} {}", reversed,
-                          c.claim.within > 0 ? "too far apart" : "the other way round");
-    for (const ClaimPair& pair : c.pairs)
-      judged |= pair.answer != Answer::open || (pair.difference && pair.difference->standard_error);
-  }
-  return judged ? "The paper's claims, each beyond noise in all of its pairs or not:" + text : "";
 }
 
 }  // namespace orthobatch

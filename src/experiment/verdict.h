@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "report/difference.h"
-#include "report/row_result.h"
+#include "experiment/row_result.h"
+#include "experiment/statistics.h"
 
 namespace orthobatch {
 
@@ -24,16 +24,14 @@ struct GradientPair {
 };
 
 struct GradientVerdict {
-  int layers = 0;        ///< that were ranked, references included
-  int others_moved = 0;  ///< that change places even without those that surely do
+  int layers = 0;  ///< that were ranked, references included
   std::vector<GradientPair> pairs;
 };
 
 /// Pairs rows whose specs differ in gradient=paper alone. Ranks are by least test error among all
 /// layers, once with every paired layer's exact row, once with its printed one; a row that diverged
-/// comes last. Noise is what Welch's t exceeds by chance once in twenty such tables
-/// (Bonferroni's correction for the number of pairs); a row with one seed borrows the deviation of
-/// those with several.
+/// comes last. Noise: Welch's t test, Bonferroni-corrected over the pairs, 5 %; a row with one seed
+/// borrows the deviation of those with several.
 GradientVerdict gradient_verdict(const std::vector<RowResult>& rows);
 
 }  // namespace orthobatch

@@ -1,5 +1,5 @@
 #pragma once
-// The runs below a folder, each with the state it is in.
+// The runs below a folder, each with the state it is in, as `runs` and `compare` show them.
 
 #include <nlohmann/json.hpp>
 
@@ -10,7 +10,7 @@
 
 #include "run/run_record.h"
 
-namespace orthobatch {
+namespace orthobatch::cli {
 
 enum class RunState {
   finished,  ///< all epochs, or its rules stopped it
@@ -34,9 +34,6 @@ struct ListedRun {
   std::optional<double> seconds_per_epoch() const;
 };
 
-/// Whether a process trains in the folder of a run.
-bool is_in_use(const std::string& folder);
-
 /// Never throws for what is in the files.
 ListedRun look_at_run(const std::string& path);
 
@@ -45,10 +42,14 @@ ListedRun look_at_run(const std::string& path);
 std::vector<std::string> find_runs(const std::string& folder);
 
 /// By a column of the table; runs that have nothing there come last.
-extern const std::vector<std::string> run_orders;
+std::vector<std::string> run_orders();
 void sort_runs(std::vector<ListedRun>& runs, const std::string& order);
+
+/// The columns of a table of runs, and a run's cells in it.
+extern const std::vector<std::string> run_columns;
+std::vector<std::string> run_cells(const ListedRun& run, const std::string& name);
 
 /// What a program reads of a run; docs/runs.md has the members.
 nlohmann::ordered_json to_json(const ListedRun& run);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::cli

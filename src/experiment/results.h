@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "report/claims.h"
-#include "report/row_result.h"
-#include "report/verdict.h"
+#include "experiment/claims.h"
+#include "experiment/row_result.h"
+#include "experiment/verdict.h"
 
 namespace orthobatch {
 
@@ -20,16 +20,13 @@ struct ExperimentResult {
   std::vector<ClaimResult> claims;
 };
 
+/// Whether a folder has a config.json or metrics.jsonl.
+bool is_run(const std::string& folder);
+
 /// Every experiment in the folders, those that compare gradients last: folders that reproduce
 /// wrote; or folders of runs, which become an experiment for each data set. Throws FileError for a
 /// folder with neither.
 std::vector<ExperimentResult> read_results(const std::vector<std::string>& folders);
-
-/// The one JSON that results.json is and the page draws from. Numbers have six digits.
-nlohmann::ordered_json to_json(const std::vector<ExperimentResult>& results);
-
-/// In one line, whatever bytes the run folders put into it.
-std::string to_text(const nlohmann::ordered_json& json);
 
 /// Places are those of layers: rows with a printed gradient have none beside their exact ones.
 Errors our_errors(const ExperimentResult& result);

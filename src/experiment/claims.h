@@ -2,11 +2,10 @@
 // What the rows of an experiment say of the paper's claims.
 
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "report/difference.h"
-#include "report/row_result.h"
+#include "experiment/row_result.h"
+#include "experiment/statistics.h"
 
 namespace orthobatch {
 
@@ -32,14 +31,9 @@ struct ClaimResult {
   int count(Answer of) const;
 };
 
-/// Noise is what Student's t exceeds by chance, at 5 % for all pairs of a claim together, with the
-/// deviation that the rows with several seeds have in common, as in an analysis of variance. A row
-/// that diverged is behind one that did not.
+/// Noise: two-sample t test, Bonferroni-corrected over the pairs of a claim, 5 %, with the variance
+/// pooled over all rows that have several seeds. A row that diverged is behind one that did not.
 std::vector<ClaimResult> judge_claims(const std::vector<ExperimentClaim>& claims,
                                       const std::vector<RowResult>& rows);
-
-/// A line each: "  does not  ZCA ends ahead of BN: 1 of 3 pairs, 2 the other way round". Empty
-/// where no pair can be judged, as with one seed for every row.
-std::string claims_text(const std::vector<ClaimResult>& claims);
 
 }  // namespace orthobatch

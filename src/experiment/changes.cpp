@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "run/experiment.h"
+#include "experiment/experiment.h"
 
 namespace orthobatch {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/statistics.h"
-#include "run/experiment.h"
+#include "experiment/experiment.h"
+#include "experiment/statistics.h"
 #include "run/run_record.h"
 
 namespace orthobatch {

@@ -1,4 +1,4 @@
-#include "report/results.h"
+#include "experiment/results.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -19,11 +19,6 @@ std::vector<std::string> names_in(const std::string& folder) {
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
-}
-
-bool is_run(const std::string& folder) {
-  return file_exists(join_path(folder, config_name)) ||
-         file_exists(join_path(folder, metrics_name));
 }
 
 ExperimentResult read_experiment(const std::string& folder, const std::string& file) {
@@ -115,6 +110,11 @@ Errors without_printed(Errors errors, const ExperimentResult& result) {
 }
 
 }  // namespace
+
+bool is_run(const std::string& folder) {
+  return file_exists(join_path(folder, config_name)) ||
+         file_exists(join_path(folder, metrics_name));
+}
 
 Errors our_errors(const ExperimentResult& result) {
   Errors out;

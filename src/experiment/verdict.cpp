@@ -1,4 +1,4 @@
-#include "report/verdict.h"
+#include "experiment/verdict.h"
 
 #include <algorithm>
 #include <cmath>
@@ -90,19 +90,6 @@ Ranking pair_rows(const std::vector<RowResult>& rows, std::vector<GradientPair>&
   return ranking;
 }
 
-/// How many change places when those that surely do are left out.
-int others_that_move(Ranking ranking, const std::vector<GradientPair>& pairs) {
-  for (size_t k = 0; k < pairs.size(); ++k)
-    if (pairs[k].moves_surely())
-      ranking.exact[ranking.layer_of_pair[k]] = ranking.printed[ranking.layer_of_pair[k]] =
-          std::nullopt;
-  const std::vector<int> exact = places(ranking.exact, ranking.layers());
-  const std::vector<int> printed = places(ranking.printed, ranking.layers());
-  int moved = 0;
-  for (size_t i = 0; i < exact.size(); ++i) moved += exact[i] != printed[i];
-  return moved;
-}
-
 }  // namespace
 
 bool GradientPair::beyond_noise() const { return judged() && std::abs(difference->value) > noise; }
@@ -125,7 +112,6 @@ GradientVerdict gradient_verdict(const std::vector<RowResult>& rows) {
     p.rank_printed = printed[ranking.layer_of_pair[k]];
     p.rank_paper = paper[ranking.layer_of_pair[k]];
   }
-  verdict.others_moved = others_that_move(ranking, verdict.pairs);
   return verdict;
 }
 

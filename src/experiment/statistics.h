@@ -1,4 +1,5 @@
 #pragma once
+// Means over seeds, places, and how far apart noise alone may put two means.
 
 #include <optional>
 #include <vector>
@@ -25,5 +26,27 @@ double student_quantile(double probability, double freedom);
 /// or where all of one are equal.
 std::optional<double> rank_correlation(const std::vector<std::optional<double>>& a,
                                        const std::vector<std::optional<double>>& b);
+
+/// Deviation over seeds, and its degrees of freedom.
+struct Spread {
+  double deviation = 0;
+  int freedom = 0;
+};
+
+/// From all that have two seeds or more: for those that have one.
+Spread pooled_spread(const std::vector<Estimate>& estimates);
+
+struct MeanDifference {
+  double value = 0;                      ///< the first mean − the second
+  std::optional<double> standard_error;  ///< empty: nothing has two seeds
+  bool own_deviation = false;            ///< both have two seeds or more: none is borrowed
+  double freedom = 0;                    ///< degrees of freedom of the standard error
+};
+
+MeanDifference difference_of(const Estimate& a, const Estimate& b, const Spread& pooled);
+
+/// The difference that noise alone may make: Welch's t test, Bonferroni-corrected over so many
+/// comparisons, 5 %. 0 without a standard error.
+double noise_of(const MeanDifference& difference, size_t comparisons);
 
 }  // namespace orthobatch

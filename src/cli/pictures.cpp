@@ -1,9 +1,9 @@
-#include "data/pictures.h"
+#include "cli/pictures.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::cli {
 namespace {
 
 constexpr uint8_t paper_grey = 255, ink_grey = 40;
@@ -83,4 +83,4 @@ Picture confusion_picture(const Confusion& confusion) {
   return picture;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::cli

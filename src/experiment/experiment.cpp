@@ -1,4 +1,4 @@
-#include "run/experiment.h"
+#include "experiment/experiment.h"
 
 #include <fmt/core.h>
 #include <fnmatch.h>
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "embedded/experiments.h"
+#include "embedded/paper_experiments.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/json_fields.h"
@@ -114,7 +114,6 @@ struct Defaults {
   int64_t epochs = 25;
   std::vector<uint64_t> seeds = {1};
   json settings = json::object();
-  json version;
 };
 
 ExperimentRow read_row(const json& object, const std::string& where, const Defaults& defaults) {
@@ -139,7 +138,6 @@ ExperimentRow read_row(const json& object, const std::string& where, const Defau
   fields.refuse_others();
   if (layer.empty() && !blocks) fields.fail("expected a \"layer\" or \"blocks\"", object);
 
-  if (!defaults.version.is_null()) config["version"] = defaults.version;
   config["data"] = defaults.data;
   config["epochs"] = epochs;
   if (!layer.empty()) config["layer"] = layer;
@@ -251,11 +249,7 @@ Experiment experiment_from_json(const json& object, const std::string& name,
   fields.integer("epochs", defaults.epochs);
   fields.number("loss_share", experiment.loss_share);
   fields.flag("pictures", experiment.pictures);
-  // Beside runs of 0.1 stands an experiment whose settings mean what they meant then.
-  if (const json* made = fields.object("made"); made && made->contains("with") &&
-                                                made->at("with").is_object() &&
-                                                made->at("with").contains("orthobatch"))
-    defaults.version = made->at("with").at("orthobatch");
+  fields.object("made");  // what reproduce notes beside its runs
   if (const json* seeds = fields.array("seeds")) defaults.seeds = read_seeds(*seeds, fields);
   if (const json* settings = fields.object("settings")) {
     check_settings(*settings, fields.path("settings"));
@@ -285,13 +279,13 @@ Experiment experiment_from_json(const json& object, const std::string& name,
 
 std::vector<std::string> experiment_names() {
   std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded_experiments)
+  for (const EmbeddedFile& file : embedded_paper_experiments)
     names.push_back(std::filesystem::path(file.name).stem().string());
   return names;
 }
 
 Experiment find_experiment(const std::string& name) {
-  for (const EmbeddedFile& file : embedded_experiments)
+  for (const EmbeddedFile& file : embedded_paper_experiments)
     if (file.name == name + suffix)
       return experiment_from_json(parse_json(file.text, name), name, name);
   if (!file_exists(name))

@@ -1,4 +1,4 @@
-#include "run/run_list.h"
+#include "cli/run_list.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -10,25 +10,21 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <map>
 #include <tuple>
 
+#include "base/text.h"
+#include "experiment/results.h"
 #include "io/file.h"
 #include "run/names.h"
 
-namespace orthobatch {
+namespace orthobatch::cli {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-bool holds_run(const std::string& folder) {
-  return file_exists(join_path(folder, config_name)) ||
-         file_exists(join_path(folder, metrics_name));
-}
-
 void collect_runs(const std::string& folder, std::vector<std::string>& out) {
-  if (holds_run(folder)) out.push_back(folder);
+  if (is_run(folder)) out.push_back(folder);
   std::vector<std::string> below;
   std::error_code ignored;  // a folder that may not be read holds nothing for this user
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -60,6 +56,14 @@ std::vector<std::string> damage_of(const RunRecord& run) {
   return out;
 }
 
+/// Whether a process trains in the folder of a run.
+bool is_in_use(const std::string& folder) {
+  const Descriptor lock(
+      ::open(join_path(folder, lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  // Shared, so that two who look do not take each other for a training; it goes with the file.
+  return lock.get() >= 0 && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
 RunState state_of(const RunRecord& run, bool damaged) {
   if (damaged) return RunState::damaged;
   if (is_in_use(run.path)) return RunState::running;
@@ -82,55 +86,36 @@ double error_of(const EpochRecord* e) {
   return e ? e->test.error_percent : std::numeric_limits<double>::infinity();
 }
 
-using Before = std::function<bool(const ListedRun&, const ListedRun&)>;
+using Order = std::function<bool(const ListedRun&, const ListedRun&)>;
 
 template <typename Key>
-Before by(const Key& key) {
+Order by(const Key& key) {
   return [key](const ListedRun& a, const ListedRun& b) { return key(a) < key(b); };
 }
 
-const std::map<std::string, Before>& orders() {
-  static const std::map<std::string, Before> all = {
-      {"best", by([](const ListedRun& r) { return error_of(r.record.best()); })},
-      {"last", by([](const ListedRun& r) { return error_of(r.record.last()); })},
-      {"name", by([](const ListedRun& r) { return r.path(); })},
-      {"layer", by([](const ListedRun& r) {
-         return std::make_pair(r.record.layers.empty(), r.record.layers);
+const std::vector<std::pair<std::string, Order>>& orders() {
+  using R = const ListedRun&;
+  static const std::vector<std::pair<std::string, Order>> all = {
+      {"best", by([](R r) { return error_of(r.record.best()); })},
+      {"last", by([](R r) { return error_of(r.record.last()); })},
+      {"name", by([](R r) { return r.path(); })},
+      {"layer", by([](R r) { return std::pair(r.record.layers.empty(), r.record.layers); })},
+      {"data", by([](R r) {
+         return std::tuple(r.record.data.empty(), r.record.data, error_of(r.record.best()));
        })},
-      {"data", by([](const ListedRun& r) {
-         return std::make_tuple(r.record.data.empty(), r.record.data, error_of(r.record.best()));
-       })},
-      {"seed", by([](const ListedRun& r) { return r.record.seed; })},
-      {"epochs",
-       by([](const ListedRun& r) { return r.record.last() ? -r.record.last()->epoch : 0; })},
-      {"state", by([](const ListedRun& r) { return static_cast<int>(r.state); })},
-      {"changed", by([](const ListedRun& r) { return -r.changed; })}};
+      {"seed", by([](R r) { return r.record.seed; })},
+      {"epochs", by([](R r) { return r.record.last() ? -r.record.last()->epoch : 0; })},
+      {"state", by([](R r) { return r.state; })},
+      {"changed", by([](R r) { return -r.changed; })}};
   return all;
 }
 
 }  // namespace
 
-const std::vector<std::string> run_orders = {"best", "last",   "name",  "layer",  "data",
-                                             "seed", "epochs", "state", "changed"};
-
 const char* state_text(RunState state) {
-  switch (state) {
-    case RunState::finished:
-      return "finished";
-    case RunState::running:
-      return "running";
-    case RunState::stopped:
-      return "stopped";
-    case RunState::diverged:
-      return "diverged";
-    case RunState::failed:
-      return "failed";
-    case RunState::empty:
-      return "empty";
-    case RunState::damaged:
-      return "damaged";
-  }
-  return "";
+  constexpr const char* texts[] = {"finished", "running", "stopped", "diverged",
+                                   "failed",   "empty",   "damaged"};
+  return texts[static_cast<size_t>(state)];
 }
 
 std::optional<double> ListedRun::seconds_per_epoch() const {
@@ -141,13 +126,6 @@ std::optional<double> ListedRun::seconds_per_epoch() const {
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
   return *middle;
-}
-
-bool is_in_use(const std::string& folder) {
-  const Descriptor lock(
-      ::open(join_path(folder, lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  // Shared, so that two who look do not take each other for a training; it goes with the file.
-  return lock.get() >= 0 && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 ListedRun look_at_run(const std::string& path) {
@@ -174,8 +152,39 @@ std::vector<std::string> find_runs(const std::string& folder) {
   return out;
 }
 
+std::vector<std::string> run_orders() {
+  std::vector<std::string> names;
+  for (const auto& [name, order] : orders()) names.push_back(name);
+  return names;
+}
+
 void sort_runs(std::vector<ListedRun>& runs, const std::string& order) {
-  std::stable_sort(runs.begin(), runs.end(), orders().at(order));
+  for (const auto& [name, before] : orders())
+    if (name == order) std::stable_sort(runs.begin(), runs.end(), before);
+}
+
+// What matters most first: a narrow terminal cuts the rest.
+const std::vector<std::string> run_columns = {"run",    "layer",      "data",    "epochs",
+                                              "best %", "at",         "state",   "last %",
+                                              "seed",   "train loss", "s/epoch", "changed"};
+
+std::vector<std::string> run_cells(const ListedRun& run, const std::string& name) {
+  const RunRecord& r = run.record;
+  const EpochRecord *best = r.best(), *last = r.last();
+  const std::optional<double> seconds = run.seconds_per_epoch();
+  const auto known = [&](const std::string& text) { return r.layers.empty() ? "-" : text; };
+  return {printable(name),
+          known(r.layers),
+          known(r.data),
+          fmt::format("{}/{}", last ? last->epoch : 0, known(std::to_string(r.epochs_wanted))),
+          best ? fmt::format("{:.2f}", best->test.error_percent) : "-",
+          best ? std::to_string(best->epoch) : "-",
+          state_text(run.state),
+          last ? fmt::format("{:.2f}", last->test.error_percent) : "-",
+          known(std::to_string(r.seed)),
+          last ? fmt::format("{:.4g}", last->train_loss) : "-",
+          seconds ? fmt::format("{:.1f}", *seconds) : "-",
+          fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(run.changed))};
 }
 
 ordered_json to_json(const ListedRun& run) {
@@ -199,4 +208,4 @@ ordered_json to_json(const ListedRun& run) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::cli
