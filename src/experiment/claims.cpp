@@ -79,15 +79,8 @@ ClaimPair judge_pair(const ExperimentClaim& claim, const std::pair<std::string, 
 }  // namespace
 
 const char* to_string(Answer answer) {
-  switch (answer) {
-    case Answer::holds:
-      return "holds";
-    case Answer::does_not:
-      return "does not";
-    case Answer::open:
-      return "open";
-  }
-  return "";
+  constexpr const char* texts[] = {"holds", "does not", "open"};
+  return texts[static_cast<size_t>(answer)];
 }
 
 int ClaimResult::count(Answer of) const {

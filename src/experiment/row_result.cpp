@@ -69,19 +69,8 @@ bool comparable(const RowResult& a, const RowResult& b) {
 }
 
 const char* status_text(Status status) {
-  switch (status) {
-    case Status::done:
-      return "done";
-    case Status::incomplete:
-      return "incomplete";
-    case Status::diverged:
-      return "diverged";
-    case Status::failed:
-      return "failed";
-    case Status::missing:
-      return "missing";
-  }
-  return "";
+  constexpr const char* texts[] = {"done", "missing", "incomplete", "failed", "diverged"};
+  return texts[static_cast<size_t>(status)];
 }
 
 RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {

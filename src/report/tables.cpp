@@ -76,22 +76,14 @@ Number value_of(const std::optional<MeanDifference>& difference) {
 }
 
 const char* name_of(ClaimFigure figure) {
-  switch (figure) {
-    case ClaimFigure::best_error:
-      return "best error %";
-    case ClaimFigure::first_error:
-      return "error % after epoch 1";
-    case ClaimFigure::train_loss:
-      return "training loss of the last epoch";
-  }
-  return "";
+  constexpr const char* names[] = {"best error %", "error % after epoch 1",
+                                   "training loss of the last epoch"};
+  return names[static_cast<size_t>(figure)];
 }
 
 Cell answer_cell(Answer answer) {
-  const char* look = answer == Answer::holds      ? "badge sure"
-                     : answer == Answer::does_not ? "badge diverged"
-                                                  : "badge unsure";
-  return {to_string(answer), std::nullopt, look};
+  constexpr const char* looks[] = {"badge sure", "badge diverged", "badge unsure"};
+  return {to_string(answer), std::nullopt, looks[static_cast<size_t>(answer)]};
 }
 
 }  // namespace
@@ -172,16 +164,16 @@ Table verdict_table(const ExperimentResult& result) {
 
 Table claims_table(const ExperimentResult& result) {
   Table table{result.experiment.name + "-claims", {}, {}};
-  for (const char* name : {"claim of the paper", "of", "first", "its figure", "second",
-                           "its figure", "first − second", "noise up to", "in the paper", "answer"})
+  for (const char* name : {"claim of the paper", "first", "its figure", "second", "its figure",
+                           "first − second", "noise up to", "in the paper", "answer"})
     table.columns.push_back({name, name});
   for (const ClaimResult& claim : result.claims)
     for (const ClaimPair& p : claim.pairs) {
       const bool leads = &p == claim.pairs.data();
       const int digits = claim.claim.figure == ClaimFigure::train_loss ? 3 : 2;
-      const std::string text = fmt::format("{}: {}", claim.claim.text, to_string(claim.answer));
+      const std::string text = fmt::format("{} ({}): {}", claim.claim.text,
+                                           name_of(claim.claim.figure), to_string(claim.answer));
       table.rows.push_back({{leads ? text : "", std::nullopt, leads ? "claim" : ""},
-                            {leads ? name_of(claim.claim.figure) : ""},
                             name_cell(result, p.first),
                             estimate_cell(p.first_figure, digits),
                             name_cell(result, p.second),

@@ -57,12 +57,19 @@ function headOf(columns, sorts) {
 
 /** A wide table scrolls in its own box, not the page. */
 function tableOf({ name, columns, rows }, experiment, { kind = "", sorts = false } = {}) {
-  const largest = columns.map((_, i) => Math.max(1e-9, ...rows.map((cells) => Math.abs(cells[i].value ?? 0))));
-  const lines = rows.map((cells) =>
+  // Bars of one claim are drawn to one scale.
+  let claims = 0;
+  const claimOf = rows.map(([first]) => (claims += first.look === "claim" ? 1 : 0));
+  const largest = (line, column) =>
+    Math.max(
+      1e-9,
+      ...rows.filter((_, i) => claimOf[i] === claimOf[line]).map((cells) => Math.abs(cells[column].value ?? 0)),
+    );
+  const lines = rows.map((cells, line) =>
     el(
       "tr",
       { class: cells[0].look },
-      cells.map((cell, i) => cellOf(cell, i, experiment, largest[i])),
+      cells.map((cell, i) => cellOf(cell, i, experiment, largest(line, i))),
     ),
   );
   const table = el(
