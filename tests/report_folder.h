@@ -5,7 +5,7 @@
 
 #include "io/file.h"
 #include "io/temporary_folder.h"
-#include "report/results.h"
+#include "experiment/results.h"
 #include "run/names.h"
 
 namespace orthobatch {

@@ -70,7 +70,7 @@ inline void expect_same_run(const std::string& a, const std::string& b) {
 
 struct Session {
   RunFolder folder;
-  Progress progress{Progress::Style::quiet};
+  Progress progress;
   std::atomic<bool> stop{false};
   Trainer trainer;
 

@@ -10,7 +10,7 @@
 
 #include "data/augment.h"
 #include "data/batches.h"
-#include "data/pictures.h"
+#include "cli/pictures.h"
 #include "data/synthetic.h"
 #include "io/file.h"
 #include "io/png.h"
@@ -173,7 +173,7 @@ TEST(Png, IsReadBackByItsOwnSums) {
   ImageSet train, test;
   load_synthetic(train, test);
   train.keep_first(300);
-  const Picture sheet = contact_sheet(train, 5, {4, 4, 20}, 1);
+  const Picture sheet = cli::contact_sheet(train, 5, {4, 4, 20}, 1);
   write_png(folder.path("a.png"), sheet);
   const Bytes png = read_file(folder.path("a.png"));
   ASSERT_GT(png.size(), 100u);

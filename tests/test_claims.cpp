@@ -143,13 +143,12 @@ TEST(Claims, AreToldInWordsAndTables) {
             "  does not  a claim: 0 of 2 pairs, 1 the other way round");
   const std::string markdown = to_markdown(result);
   EXPECT_NE(markdown.find(
-                "| a claim: **holds** | best error % | `ZCA(1e-5,1e12)` 8.00 ± 0.10 | `BN` 9.00 "
-                "± 0.10 | -1.00 | 0.23 | -0.50 | holds |"),
+                "| a claim (best error %): holds | `ZCA(1e-5,1e12)` | 8.00 ± 0.10 | `BN` | 9.00 ± "
+                "0.10 | -1.00 | 0.23 | -0.50 | holds |"),
             std::string::npos)
       << markdown;
   const auto json = to_json(std::vector<ExperimentResult>{result})["experiments"][0]["claims"];
   EXPECT_EQ(json[1]["answer"], "does not");
-  EXPECT_EQ(json[1]["pairs"][1]["second"], 2);
 }
 
 TEST(Claims, AreWrittenAndReadBackWithTheNamesOfTheirRows) {

@@ -15,7 +15,6 @@
 #include "data/idx.h"
 #include "data/mat.h"
 #include "data/mnist.h"
-#include "data/pictures.h"
 #include "data/svhn.h"
 #include "data/synthetic.h"
 #include "io/gzip.h"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "experiment/experiment.h"
 #include "experiment/reproduce.h"
 #include "orthobatch/spec.h"
-#include "run/experiment.h"
 
 namespace orthobatch {
 namespace {

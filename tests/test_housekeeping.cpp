@@ -1,4 +1,4 @@
-// Runs as they are kept: when they stop early, how they are listed and compared, settings by name.
+// Runs as they are kept: when they stop early, how they are listed, settings by name.
 
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -7,17 +7,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <limits>
-#include <sstream>
 
-#include "base/plot.h"
-#include "base/table.h"
+#include "cli/run_list.h"
+#include "report/table.h"
 #include "report_folder.h"
-#include "run/comparison.h"
-#include "run/run_list.h"
 #include "run/settings.h"
 
-namespace orthobatch {
+namespace orthobatch::cli {
 namespace {
 
 using nlohmann::json;
@@ -224,9 +220,9 @@ TEST_F(RunList, DamageIsNamedAndTheRestIsThere) {
 
 TEST_F(RunList, ALockedRunIsRunningAndLookingLeavesItUnlocked) {
   const std::string path = make_run("run", line(1, 2));
-  EXPECT_FALSE(is_in_use(path)) << "no lock, no process";
+  EXPECT_EQ(state(path), "stopped") << "no lock, no process";
   const Descriptor lock = open_own_file(join_path(path, lock_name));
-  EXPECT_FALSE(is_in_use(path)) << "a lock that a killed process left";
+  EXPECT_EQ(state(path), "stopped") << "a lock that a killed process left";
   ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);
   EXPECT_EQ(state(path), "running");
   ASSERT_EQ(::flock(lock.get(), LOCK_UN), 0);
@@ -259,7 +255,7 @@ TEST_F(RunList, SortsWithNothingLast) {
   EXPECT_EQ(order("last"), "two one none ");
   EXPECT_EQ(order("name"), "none one two ");
   EXPECT_EQ(order("epochs"), "two one none ");
-  for (const std::string& name : run_orders) EXPECT_NO_THROW(sort_runs(runs, name)) << name;
+  for (const std::string& name : run_orders()) EXPECT_NO_THROW(sort_runs(runs, name)) << name;
 }
 
 TEST_F(RunList, JsonHasNullForWhatIsNot) {
@@ -274,122 +270,14 @@ TEST_F(RunList, JsonHasNullForWhatIsNot) {
   EXPECT_TRUE(to_json(look_at_run(make_run("fresh", ""))).at("best").is_null());
 }
 
-// -------------------------------------------------------------------------------------- comparing
-
-TEST_F(RunList, DifferencesHaveNestedNamesAndOneLineForLayers) {
-  TrainConfig other = paper_config("synthetic", "LDL(1e-5)");
-  other.schedule.learning_rate = 0.5;
-  other.net.blocks[1].channels = 8;
-  other.stop.patience = 3;
-  const auto rows = differing_settings({settings_of_run(make_run("a", "")),
-                                        settings_of_run(make_run("b", "", other)),
-                                        settings_of_run(make_run("c", ""))});
-  std::string text;
-  for (const SettingRow& row : rows) {
-    text += row.name;
-    for (const json& value : row.values) text += " " + value_text(value);
-    text += "\n";
-  }
-  EXPECT_EQ(text,
-            "layer BN LDL(1e-5) BN\n"
-            "blocks[1].channels 64 8 64\n"
-            "schedule.learning_rate 0.125 0.5 0.125\n"
-            "stop.patience 0 3 0\n");
-}
-
-TEST_F(RunList, ARunWhoseConfigIsDamagedDiffersInNothing) {
-  const std::string bad = make_run("bad", "");
-  write_file(join_path(bad, config_name), "{}}");
-  const std::string a = make_run("a", "");
-  EXPECT_TRUE(settings_of_run(bad).empty());
-  EXPECT_TRUE(
-      differing_settings({settings_of_run(bad), settings_of_run(a), settings_of_run(a)}).empty());
-}
-
-TEST_F(RunList, ImagesDifferOnlyWhereTheDataIsTheSame) {
-  const auto with_images = [&](const std::string& name, const std::string& data, int images) {
-    json config = to_json(paper_config(data, "BN"));
-    config["found"] = {{"train_images", images}};
-    config["changed"] = json::parse(R"([{"epoch":3,"step":0,"from":{"schedule.momentum":0.9}}])");
-    write_file(join_path(make_run(name, ""), config_name), config.dump());
-    return settings_of_run(folder_.path(name));
-  };
-  const auto rows =
-      differing_settings({with_images("a", "mnist", 1), with_images("b", "mnist", 2)});
-  ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0].name, "found.train_images");
-  for (const SettingRow& row :
-       differing_settings({with_images("a", "mnist", 1), with_images("c", "synthetic", 2)}))
-    EXPECT_NE(row.name, "found.train_images");
-  EXPECT_EQ(changes_in_run(folder_.path("a")),
-            std::vector<std::string>{"after epoch 3: schedule.momentum was 0.9"});
-}
-
-// ------------------------------------------------------------------------------------------ plots
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> out;
-  for (std::string l; std::getline(in, l);) out.push_back(l);
-  return out;
-}
-
-PlotCurve curve_of(char mark, const std::vector<double>& y) {
-  PlotCurve c{mark, {}, y};
-  for (size_t i = 0; i < y.size(); ++i) c.x.push_back(static_cast<double>(i) + 1);
-  return c;
-}
-
-TEST(Plot, FitsItsWidthAndSaysWhichCurveIsWhich) {
-  const std::vector<PlotCurve> curves = {curve_of('A', {9, 5, 3, 2, 1.5, 1.2}),
-                                         curve_of('B', {8, 6, 5})};
-  for (const bool unicode : {true, false})
-    for (const size_t width : {40, 80, 120}) {
-      const std::string drawing = plot(curves, {width, 10, unicode, false});
-      const auto lines = lines_of(drawing);
-      EXPECT_EQ(lines.size(), 12u);
-      for (const std::string& l : lines) EXPECT_LE(cli::display_width(l), width) << l;
-      for (const char mark : {'A', 'B'}) EXPECT_NE(drawing.find(mark), std::string::npos);
-      EXPECT_EQ(drawing.find('\033'), std::string::npos);
-      EXPECT_EQ(std::any_of(drawing.begin(), drawing.end(), [](char c) { return c < 0; }), unicode);
-    }
-  EXPECT_NE(plot(curves, {80, 10, true, true}).find("\033[31m"), std::string::npos);
-}
-
-TEST(Plot, ACurveThatFallsGoesDown) {
-  const auto lines = lines_of(plot({curve_of('A', {4, 3, 2, 1})}, {60, 8, false, false}));
-  EXPECT_EQ(lines.front().at(lines.front().find_first_of("|+") + 1), 'A') << lines.front();
-  EXPECT_LT(lines[0].rfind('A'), lines[7].find('A'));
-}
-
-TEST(Plot, ALogScaleWhereValuesAreFarApart) {
-  EXPECT_FALSE(wants_log_scale({curve_of('A', {2, 1.5, 1})}));
-  EXPECT_TRUE(wants_log_scale({curve_of('A', {90, 2, 0.3})}));
-  EXPECT_TRUE(wants_log_scale({curve_of('A', {90, 2, 0})})) << "0 is at the bottom";
-  EXPECT_FALSE(wants_log_scale({curve_of('A', {0, 0})}));
-  EXPECT_FALSE(wants_log_scale({curve_of('A', {-1, 90})}));
-}
-
-TEST(Plot, OddNumbersAreDrawnOrLeftOut) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const double inf = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(plot({curve_of('A', {})}, {}), "");
-  EXPECT_EQ(plot({curve_of('A', {nan, inf})}, {}), "");
-  for (const std::vector<double>& y :
-       {std::vector<double>{1}, {0}, {0, 0, 0}, {5, nan, 4}, {1e-300, 1e300}, {0, 1e300}, {-3, 7}})
-    EXPECT_EQ(lines_of(plot({curve_of('A', y), curve_of('B', {})}, {})).size(), 16u) << y[0];
-}
+// --------------------------------------------------------------------------------------- tables
 
 TEST(Table, IsCutWhereItMayBeAndNoCharacterIsBroken) {
-  EXPECT_EQ(cli::shortened("mnist-ZCAE-seed1", 16, "…"), "mnist-ZCAE-seed1");
-  EXPECT_EQ(cli::shortened("mnist-ZCAE-seed1", 9, "…"), "mnis…eed1");
-  EXPECT_EQ(cli::shortened("日本語の名前です", 5, "…"), "日本…です");
-  EXPECT_EQ(cli::shortened("abc", 1, "…"), "…");
-  const std::string table = cli::format_fitted_table(
-      {{"a long name of a run", "BN"}, {"another one, longer still", "0.35"}}, 20, {0}, 4, "..");
-  for (const std::string& l : lines_of(table)) EXPECT_LE(l.size(), 20u) << l;
-  EXPECT_NE(table.find("0.35"), std::string::npos);
+  const TextRows rows = {{"a long name of a run", "BN"}, {"日本語の名前です、長い", "0.35"}};
+  EXPECT_EQ(format_fitted_table(rows, 80, {0}), format_table(rows));
+  EXPECT_EQ(format_fitted_table(rows, 16, {0}), "a lo.. run  BN\n日本語の..す、長い  0.35\n");
+  EXPECT_EQ(format_fitted_table(rows, 13, {0}), "a lo.. run  B\n日本語の..す、長い  0\n");
 }
 
 }  // namespace
-}  // namespace orthobatch
+}  // namespace orthobatch::cli

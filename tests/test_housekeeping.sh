@@ -113,14 +113,14 @@ cp -r list/whole list/part && sed -i 's/"epochs": 4/"epochs": 9/' list/part/conf
 mkdir list/begun && cp list/whole/config.json list/begun/
 cp -r list/whole list/blown && sed -i '4s/"train_loss":.*"time"/"diverged":"loss nan","time"/' list/blown/metrics.jsonl
 expect 0 '^8 runs in list$' runs list
-also '^whole +BN +synthetic +1 +4/4 +[0-9.]+ +[1-4] +[0-9.]+ +finished +20[0-9-]+ [0-9:]+$'
+also '^whole +BN +synthetic +4/4 +[0-9.]+ +[1-4] +finished +[0-9.]+ +1 +[0-9.]+ +[0-9.]+ +20[0-9-]+ [0-9:]+$'
 also '^patient .* finished '
-also '^damaged +- +- +- +4/- .* damaged '
+also '^damaged +- +- +4/- .* damaged '
 also '^damaged: config.json: line 2, column 1: not JSON'
 also '^cut .* damaged '
 also '^cut: metrics.jsonl, line 2: test_error_percent: expected a number, found nothing'
 also '^part .* 4/9 .* stopped '
-also '^begun .* 0/4 +- +- +- +empty '
+also '^begun .* 0/4 +- +- +empty '
 also '^blown .* 3/4 .* diverged '
 also '^blown: diverged in epoch 4: loss nan'
 also '^patient: stopped early: no epoch better'
@@ -138,14 +138,14 @@ mkdir nothing && says runs nothing --json && json out 'v == {"runs": []}'
 (exec "$program" train --config small.json --epochs 1000 --out list/live --quiet) &
 pid=$!
 for _ in $(seq 300); do [ -s list/live/metrics.jsonl ] && break; sleep 0.05; done
-for _ in 1 2 3 4 5; do expect 0 '^live .* running ' runs list; done
+expect 0 '^live .* running ' runs list
 kill -9 $pid && wait $pid 2>/dev/null
 expect 0 '^live .* stopped ' runs list
 # On a terminal the table has its width, and no line is longer.
 if command -v script >/dev/null; then
-  for width in 60 80 120; do
+  for width in 60 120; do
     script -qc "stty cols $width; '$program' runs list" /dev/null </dev/null | tr -d '\r' > shown
-    grep -q '^whole' shown || fail "runs on a terminal: $(cat shown)"
+    grep -q '^whole.* finished' shown || fail "runs on a terminal: $(cat shown)"
     longest=$(sed -n '3,12p' shown | wc -L)
     [ "$longest" -le "$width" ] || fail "runs on a terminal of $width columns: a line of $longest"
   done
@@ -155,28 +155,21 @@ fi
 train --out list/other --layer 'LDL(1e-5)' --learning-rate 0.05 --epochs 2 --quiet || fail 'another run'
 expect 0 '^A +whole +BN +synthetic +4/4 ' compare list/whole list/other
 also '^B +other +LDL\(1e-5\) +synthetic +2/2 '
-also '^test error, %(, log scale)?, by epoch$'
-also '^training loss(, log scale)?, by epoch$'
 also '^layer +BN +LDL\(1e-5\)$'
 also '^schedule.learning_rate +0.125 +0.05$'
 also '^epochs +4 +2$'
-also '⠉|⠒|⠤|⣀|⠑'
-grep -q $'\033' <<<"$output" && fail 'colours in a file'
-expect 0 'AAAA' compare --ascii list/whole list/other
-LC_ALL=C grep -q $'[\200-\377]' <<<"$output" && fail '--ascii prints something else'
-output=$(LC_ALL=C "$program" compare list/whole list/other)
-LC_ALL=C grep -q $'[\200-\377]' <<<"$output" && fail 'not ASCII in the locale C'
-if command -v script >/dev/null; then
-  script -qc "'$program' compare list/whole list/other" /dev/null </dev/null | grep -q $'\033\[3' || fail 'no colours on a terminal'
-  NO_COLOR=1 script -qc "'$program' compare list/whole list/other" /dev/null </dev/null | grep -q $'\033\[3' && fail 'NO_COLOR is not heeded'
-fi
+grep -q $'\033' <<<"$output" && fail 'escapes in a file'
 expect 0 '^No setting differs' compare list/whole list/whole
+cp -r list/whole list/wider && sed -i '0,/"channels": *4/s//"channels": 5/' list/wider/config.json
+expect 0 '^blocks.1.channels +4 +5$' compare list/whole list/wider
+[ "$(grep -A9 '^Settings' <<<"$output" | wc -l)" -eq 3 ] || fail "more differs than was changed: $output"
+rm -r list/wider
 expect 0 '^C: config.json: line 2' compare list/whole list/begun list/damaged
 also '^B +begun .* 0/4 +- '
 expect 2 'RUN: expected 2 to 26 runs, found 1' compare list/whole
 expect 1 'nowhere/config.json: file: expected the config of a run, found none' compare list/whole nowhere
 says compare list/whole list/other --json
-json out '[len(r["curves"]["test_error_percent"]) for r in v["runs"]] == [4, 2]'
+json out '[r["epochs"] for r in v["runs"]] == [4, 2]'
 json out '{"setting": "schedule.learning_rate", "values": [0.125, 0.05]} in v["differences"]'
 
 # --- --json of eval and check --------------------------------------------------------------------

@@ -387,7 +387,7 @@ TEST_F(OwnData, ARunRemembersItsClasses) {
   const std::string run = folder_.path(".run");
   {
     RunFolder folder(run);
-    Progress progress(Progress::Style::quiet);
+    Progress progress;
     const std::atomic<bool> stop{false};
     Trainer trainer(config, data, &folder, progress, stop);
     trainer.begin();

@@ -5,7 +5,6 @@
 #   test_packages.sh PROGRAM SOURCE BUILD CXX PYTHON|none
 source=$2 build=$3 cxx=$4 python=$5
 . "$source/tests/program.sh"
-. "$source/tests/completions.sh"
 
 finish() {
   [ "$failures" -eq 0 ] || { echo "$failures failures"; exit 1; }
@@ -56,15 +55,56 @@ while read -r file; do
 done < <(find "$root" -type f \( -name '*.so*' -o -path '*/bin/*' \))
 libraries=$(dirname "$(find "$root/usr/lib" -name liborthobatch.so)")
 
-# The program, in a folder of its own, and what describes it.
+# The program, in a folder of its own.
 program=$root/usr/bin/orthobatch
 expect 0 "^built with (g\+\+|clang) [0-9.]+.*(Release|Debug|RelWithDebInfo|MinSizeRel)" --version
 expect 0 'best epoch 1' train --data synthetic --epochs 1 --subset 256 --out run
-list_verbs
-check_manual <(zcat "$root/usr/share/man/man1/orthobatch.1.gz")
-check_bash "$root/usr/share/bash-completion/completions/orthobatch"
-check_fish "$root/usr/share/fish/vendor_completions.d/orthobatch.fish"
-check_zsh "$root/usr/share/zsh/vendor-completions/_orthobatch"
+# The man page has a section for each verb, with every option that its --help has.
+zcat "$root/usr/share/man/man1/orthobatch.1.gz" | sed 's/\\-/-/g; s/\\f.//g' >page
+verbs_below() { "$program" "$@" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]\+\) .*/\1/p'; }
+first_verbs=$(verbs_below) checked=0
+for verb in $first_verbs 'data get'; do
+  "$program" $verb --help | sed -nE 's/^  (-[a-z],)?(--[a-z][a-z-]*).*/\2/p' | grep -v '^--help$' >options
+  title="ORTHOBATCH ${verb^^}"
+  awk -v title=".SH \"$title\"" '/^\.SH/ { on = 0 } $0 == title { on = 1 } on' page >section
+  [ -s section ] || fail "man page: no section $title"
+  while read -r option; do
+    grep -qE -- "^(-[a-z],)?$option( |\$)" section || fail "man page: $verb: no $option"
+    checked=$((checked + 1))
+  done <options
+done
+[ "$checked" -ge 60 ] || fail "man page: only $checked options were looked for"
+grep -q 'default contact-sheet.png' page && grep -q '^ORTHOBATCH_DATA' page || fail "man page: no defaults, or no environment"
+
+# offers LINE WORD…: what bash offers where LINE ends; = is a word of its own, as bash splits it.
+offers() {
+  local line=$1 words said
+  shift
+  read -ra words <<<"${line//=/ = }"
+  [[ -z $line || $line == *[\ =] ]] && words+=("")
+  # shellcheck disable=SC2016
+  said=$(bash -c 'compopt() { :; }; . "$0" && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) && _orthobatch; echo "${COMPREPLY[@]}"' \
+    "$root/usr/share/bash-completion/completions/orthobatch" "$program" "${words[@]}")
+  [ "$said" = "$*" ] || fail "after 'orthobatch $line' expected: $*, found: $said"
+}
+mkdir empty && cd empty || exit 1
+# shellcheck disable=SC2086
+offers '' $first_verbs
+offers 'trai' train
+offers 'data ' get verify show
+offers 'data get m' mnist
+offers 'train --quiet --head=av' average
+offers 'train --layer BN --padding ' valid same
+offers 'train --layer LDL' LDL LDL_corr
+offers 'check --spectrum ' distinct close equal deficient
+offers 'reproduce m' mnist
+offers 'runs --la' --layer
+offers 'report --mark' --markdown
+touch 'a file.json'
+offers 'train --config a' 'a file.json'
+offers 'data verify a' 'a file.json'
+offers 'train --epochs 3 --dry' --dry-run
+cd ..
 
 # A program of a user: through pkg-config and through CMake.
 export PKG_CONFIG_PATH=$libraries/pkgconfig

@@ -7,6 +7,7 @@
 #include "io/base64.h"
 #include "report/page.h"
 #include "report/summary.h"
+#include "report/tables.h"
 #include "report_folder.h"
 
 namespace orthobatch {
@@ -48,7 +49,7 @@ TEST(Report, ADivergedRowIsNeverANumber) {
   EXPECT_EQ(result.rows[1].status, RowResult::Status::diverged);
   EXPECT_EQ(result.rows[1].remark, "diverged in epoch 2 (seed 1)");
   EXPECT_EQ(result.rows[1].best_error.n, 0);
-  EXPECT_EQ(text_table(result)[2][3], "-");
+  EXPECT_EQ(text_rows(result_table(result))[2][1], "diverged in epoch 2 (seed 1)");
   const ordered_json json = to_json(std::vector<ExperimentResult>{result});
   EXPECT_TRUE(json["experiments"][0]["rows"][1]["best_error"].is_null());
   EXPECT_EQ(json["experiments"][0]["rows"][1]["rank"], 0);
@@ -189,10 +190,12 @@ TEST(Report, MarkdownHasPlacesAndSaysWhatCameOfEachRow) {
   f.write(2, line(1, 8));
   const std::string text = to_markdown(f.read());
   const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
-  EXPECT_TRUE(has("| `BN` | 6.45 | - | 2 | 9.00 | 2 | 0.9000 | 1 | 9.50 | 1.00 |\n")) << text;
+  EXPECT_TRUE(has("| `BN` | 6.45 | - | 2 | 9.00 | 2 | 0.9000 | 1 | 9.50 | 2.0 | 1.00 |  |\n"))
+      << text;
   EXPECT_TRUE(has("| `LDL(1e-5)` | 7.00 | - | 3 | diverged in epoch 2 | - | - | - | - |")) << text;
   EXPECT_TRUE(
-      has("| `ZCA(1e-5,1e12)` | 5.95 | 20 | 1 | 8.00 | 1 | 0.8000 | - | 8.00; 1 of 3 epochs |"))
+      has("| `ZCA(1e-5,1e12)` | 5.95 | 20 | 1 | 8.00 | 1 | 0.8000 | - | 8.00 | 2.0 | 1.00 "
+          "| 1 of 3 epochs |"))
       << text;
   EXPECT_TRUE(has("| `PCA(1e-5,1e12)` | - | - | - | not run yet |")) << text;
   EXPECT_FALSE(has("Spearman")) << "two places say nothing";
@@ -217,6 +220,35 @@ TEST(Report, ThePageNeedsNothingElseAndCannotBeBrokenOutOf) {
   EXPECT_EQ(page.find("<link"), std::string::npos);
   EXPECT_EQ(page.find("{{"), std::string::npos) << page.substr(page.find("{{"), 40);
   EXPECT_NE(page.find("uPlot"), std::string::npos);
+}
+
+TEST(Report, APageWithoutUPlotSaysWhatToRun) {
+  Folder f(R"json([{"layer": "BN"}])json");
+  f.write(0, line(1, 9));
+  std::vector<EmbeddedFile> parts;
+  for (const EmbeddedFile& part : page_parts())
+    if (part.name.rfind("uPlot", 0) != 0) parts.push_back(part);
+  try {
+    report_page({f.read()}, {}, parts);
+    FAIL() << "a page without its library";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("run scripts/install-node-packages and build again"),
+              std::string::npos);
+  }
+}
+
+TEST(Report, ATableHasTheSameNumbersInEveryForm) {
+  Folder f(R"json([{"layer": "BN", "paper": {"error_percent": 6.45}}])json");
+  f.write(0, three(9));
+  const Table table = result_table(f.read());
+  EXPECT_NE(format_table(text_rows(table)).find("BN     6.45"), std::string::npos);
+  EXPECT_NE(to_markdown(table).find("| `BN` | 6.45 |"), std::string::npos);
+  const ordered_json json = to_json(table);
+  EXPECT_EQ(json["rows"][0][1]["text"], "6.45");
+  EXPECT_EQ(json["rows"][0][0]["row"], 0) << "the page finds its colour by it";
+  EXPECT_EQ(json["rows"][0].size(), json["columns"].size());
+  EXPECT_EQ(to_markdown(Table{"t", {{"a|b", "a"}}, {{{"x|y"}}}}),
+            "| a\\|b |\n| --- |\n| x\\|y |\n");
 }
 
 TEST(Base64, KnownAnswers) {

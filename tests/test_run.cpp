@@ -9,7 +9,7 @@
 
 #include "io/file.h"
 #include "io/temporary_folder.h"
-#include "run/experiment.h"
+#include "experiment/experiment.h"
 #include "run/names.h"
 #include "run/run_record.h"
 

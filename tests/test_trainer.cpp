@@ -152,7 +152,7 @@ TEST(Trainer, RefusesOtherData) {
   whole_run(folder.path("a"), config);
   DataSet other = small_data();
   other.train.keep_first(600);
-  Progress progress(Progress::Style::quiet);
+  Progress progress;
   const std::atomic<bool> stop{false};
   const RunFolder run(folder.path("a"));
   Trainer trainer(config, other, &run, progress, stop);

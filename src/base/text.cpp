@@ -81,6 +81,17 @@ std::string fraction_text(double x) {
   return exact ? "1/" + number_text(n) : number_text(x);
 }
 
+std::string duration_text(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9) return "?";
+  const long s = std::lround(seconds);
+  char text[32];
+  if (s < 3600)
+    std::snprintf(text, sizeof text, "%ld:%02ld", s / 60, s % 60);
+  else
+    std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+  return text;
+}
+
 std::string bytes_text(uint64_t n) { return std::to_string(n) + " bytes"; }
 
 bool ends_with(const std::string& text, const std::string& end) {

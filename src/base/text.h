@@ -12,6 +12,9 @@ std::string number_text(double x);
 /// The same, as 1/n where that is exact and shorter to grasp: 1/100.
 std::string fraction_text(double x);
 
+/// "1:05", "2:03:10"
+std::string duration_text(double seconds);
+
 /// "8 bytes"
 std::string bytes_text(uint64_t n);
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/processor.h"
-#include "base/table.h"
+#include "report/table.h"
 #include "core/linalg.h"
 #include "kernels/loops.h"
 #include "orthobatch/version.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "base/table.h"
+#include "report/table.h"
 #include "base/text.h"
 #include "check/gradient_check.h"
 #include "cli/options.h"
@@ -26,17 +26,8 @@ std::string name_of(Spectrum spectrum) {
 }
 
 std::string verdict_text(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::ok:
-      return "ok";
-    case Verdict::off:
-      return "OFF";
-    case Verdict::no_gradient:
-      return "no gradient here";
-    case Verdict::unresolved:
-      return "unresolved";
-  }
-  return "";
+  constexpr const char* texts[] = {"ok", "OFF", "no gradient here", "unresolved"};
+  return texts[static_cast<size_t>(verdict)];
 }
 
 /// Whether there were differences to compare it with.

@@ -1,209 +1,149 @@
-// orthobatch compare: the curves of runs in the terminal, and where their configs differ.
+// orthobatch compare: the figures of runs side by side, and where their configs differ.
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
-#include "base/plot.h"
-#include "base/table.h"
-#include "cli/run_text.h"
+#include "base/text.h"
+#include "cli/run_list.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "experiment/results.h"
 #include "io/file.h"
 #include "io/json.h"
-#include "io/terminal.h"
-#include "run/comparison.h"
+#include "report/table.h"
 #include "run/names.h"
+#include "run/settings.h"
 
 namespace orthobatch::cli {
 namespace {
 
-using nlohmann::ordered_json;
+using nlohmann::json;
 
 constexpr size_t least_runs = 2, most_runs = 26;  // a letter each
 
-struct CompareArguments {
-  std::vector<std::string> runs;
-  bool ascii = false, json = false;
-};
+std::string letter_of(size_t run) { return std::string(1, static_cast<char>('A' + run)); }
 
-struct Comparison {
-  std::vector<ListedRun> runs;
-  std::vector<SettingRow> differences;
-};
-
-char letter_of(size_t run) { return static_cast<char>('A' + run); }
-
-Comparison compare_runs(const std::vector<std::string>& paths) {
-  Comparison out;
-  std::vector<std::vector<SettingValue>> settings;
-  for (const std::string& path : paths) {
-    if (!is_run(path))
-      throw FileError(join_path(path, config_name), "file", "the config of a run", "none");
-    out.runs.push_back(look_at_run(path));
-    settings.push_back(settings_of_run(path));
-  }
-  out.differences = differing_settings(settings);
-  return out;
-}
-
-// --- text ----------------------------------------------------------------------------------------
-
-/// On a terminal a table has its width; in a file nothing is cut.
-size_t table_width() { return std::max<size_t>(40, terminal_width(STDOUT_FILENO, 1 << 20)); }
-size_t plot_width() { return std::clamp<size_t>(terminal_width(STDOUT_FILENO, 100), 40, 120); }
-
-std::string figures_table(const std::vector<ListedRun>& runs) {
-  const std::vector<RunColumn> columns = {
-      {"", 0}, {"run", 0, true}, {"layer", 0, true}, {"data", 2}, {"epochs"},  {"best %"},
-      {"at"},  {"last %"},       {"train loss", 1},  {"s/epoch"}, {"state", 3}};
-  std::vector<std::vector<std::string>> rows;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const RunRecord& r = runs[i].record;
-    const EpochRecord *best = r.best(), *last = r.last();
-    const std::optional<double> seconds = runs[i].seconds_per_epoch();
-    const auto known = [&](const std::string& text) { return r.layers.empty() ? "-" : text; };
-    rows.push_back(
-        {std::string(1, letter_of(i)), folder_name(r.path), known(r.layers), known(r.data),
-         fmt::format("{}/{}", last ? last->epoch : 0, known(std::to_string(r.epochs_wanted))),
-         best ? fmt::format("{:.2f}", best->test.error_percent) : "-",
-         best ? std::to_string(best->epoch) : "-",
-         last ? fmt::format("{:.2f}", last->test.error_percent) : "-",
-         last ? fmt::format("{:.4g}", last->train_loss) : "-",
-         seconds ? fmt::format("{:.1f}", *seconds) : "-", state_text(runs[i].state)});
-  }
-  return run_table(columns, rows);
-}
-
-template <typename Take>
-std::string figure(const std::vector<ListedRun>& runs, const char* title, const PlotStyle& style,
-                   const Take& take) {
-  std::vector<PlotCurve> curves;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    curves.push_back({letter_of(i), {}, {}});
-    for (const EpochRecord& e : runs[i].record.epochs) {
-      curves.back().x.push_back(static_cast<double>(e.epoch));
-      curves.back().y.push_back(take(e));
+/// All that config.json says of a run, as this version understands it: "layer" for the layers of
+/// all blocks, the rest of a block by its number. Null where it cannot be read.
+json settings_of(const std::string& path) {
+  try {
+    const std::string file = join_path(path, config_name);
+    const json object = parse_json(read_text(file), file);
+    const TrainConfig config = config_from_json(object, file);
+    json out = to_json(config), blocks;
+    for (size_t i = 0; i < out.at("blocks").size(); ++i) {
+      blocks[std::to_string(i + 1)] = out["blocks"][i];
+      blocks[std::to_string(i + 1)].erase("layer");
     }
+    out["blocks"] = blocks;
+    out["layer"] = layers_text(config);
+    for (const char* key : {"version", "found", "changed"})
+      if (object.contains(key)) out[key] = object.at(key);
+    return out;
+  } catch (const std::exception&) {
+    return nullptr;  // look_at_run names what is wrong
   }
-  const std::string drawing = plot(curves, style);
-  if (drawing.empty()) return "";
-  return fmt::format("{}{}, by epoch\n{}\n", title, wants_log_scale(curves) ? ", log scale" : "",
-                     drawing);
 }
 
-std::string legend(const std::vector<ListedRun>& runs, const PlotStyle& style) {
-  std::string out;
-  size_t column = 0;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const std::string name = folder_name(runs[i].path());
-    const size_t width = display_width(name) + 5;
-    const bool first = i == 0 || column + width > style.width;
-    out += fmt::format("{}{} {}",
-                       i == 0  ? ""
-                       : first ? "\n"
-                               : "   ",
-                       in_colour(std::string(1, letter_of(i)), i, style.colour), name);
-    column = first ? width : column + width;
-  }
-  return out + "\n";
-}
+/// A setting that some of the runs have otherwise, with its value in each; null: it has none.
+struct DifferingSetting {
+  std::string name;
+  std::vector<json> values;
+};
 
-std::string differences_table(const Comparison& c) {
-  if (c.differences.empty()) return "No setting differs.\n";
-  std::vector<std::vector<std::string>> rows = {{"setting"}};
-  std::vector<size_t> values;
-  for (size_t i = 0; i < c.runs.size(); ++i) {
-    rows[0].emplace_back(1, letter_of(i));
-    values.push_back(i + 1);
-  }
-  for (const SettingRow& setting : c.differences) {
-    rows.push_back({setting.name});
-    for (const auto& value : setting.values) rows.back().push_back(printable(value_text(value)));
-  }
-  return "Settings that differ:\n" +
-         format_fitted_table(rows, table_width(), values, 8, gap_text());
-}
-
-std::string notes_text(const std::vector<ListedRun>& runs) {
-  std::string out;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    std::vector<std::string> notes = runs[i].notes;
-    for (const std::string& change : changes_in_run(runs[i].path()))
-      notes.push_back("changed " + change);
-    for (const std::string& note : notes)
-      out += fmt::format("{}: {}\n", letter_of(i), printable(note));
+std::vector<DifferingSetting> differing_settings(const std::vector<ListedRun>& runs) {
+  std::vector<json> settings;
+  for (const ListedRun& run : runs) settings.push_back(settings_of(run.path()));
+  std::set<std::string> names;
+  const auto first =
+      std::find_if(settings.begin(), settings.end(), [](const json& s) { return s.is_object(); });
+  for (auto other = first; other != settings.end(); ++other)
+    if (other->is_object())
+      for (const Difference& d : differences(*first, *other)) names.insert(d.key);
+  const bool other_data = names.count("data") + names.count("subset") > 0;
+  std::vector<DifferingSetting> out;
+  for (const std::string& name : names) {
+    if (other_data && name.rfind("found.", 0) == 0) continue;  // other data has other images
+    std::string pointer = "/" + name;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    out.push_back({name, {}});
+    for (const json& s : settings)
+      out.back().values.push_back(s.value(json::json_pointer(pointer), json()));
   }
   return out;
 }
 
-void print(const Comparison& c, bool ascii) {
-  PlotStyle style;
-  style.width = plot_width();
-  style.unicode = !ascii && locale_is_utf8();
-  style.colour = shows_colour(STDOUT_FILENO);
-  fmt::print("{}\n", figures_table(c.runs));
-  fmt::print("{}", figure(c.runs, "test error, %", style,
-                          [](const EpochRecord& e) { return e.test.error_percent; }));
-  fmt::print("{}", figure(c.runs, "training loss", style,
-                          [](const EpochRecord& e) { return e.train_loss; }));
-  fmt::print("{}\n{}", legend(c.runs, style), differences_table(c));
-  const std::string notes = notes_text(c.runs);
+std::string value_text(const json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_string()) return printable(value.get<std::string>());
+  return value.is_number_float() ? number_text(value.get<double>()) : printable(value.dump());
+}
+
+void print(const std::vector<ListedRun>& runs, const std::vector<DifferingSetting>& differing) {
+  TextRows figures = {run_columns}, settings = {{"setting"}};
+  figures[0].insert(figures[0].begin(), "");
+  std::vector<size_t> values;
+  std::string notes;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto folder = std::filesystem::path(runs[i].path() + "/").parent_path().filename();
+    figures.push_back(run_cells(runs[i], folder.string()));
+    figures.back().insert(figures.back().begin(), letter_of(i));
+    settings[0].push_back(letter_of(i));
+    values.push_back(i + 1);
+    for (const std::string& note : runs[i].notes)
+      notes += letter_of(i) + ": " + printable(note) + "\n";
+  }
+  for (const DifferingSetting& setting : differing) {
+    settings.push_back({setting.name});
+    for (const json& value : setting.values) settings.back().push_back(value_text(value));
+  }
+  fmt::print("{}\n", format_fitted_table(figures, table_width(), {1, 2}));
+  if (differing.empty())
+    fmt::print("No setting differs.\n");
+  else
+    fmt::print("Settings that differ:\n{}", format_fitted_table(settings, table_width(), values));
   fmt::print("{}{}", notes.empty() ? "" : "\n", notes);
 }
 
-// --- JSON ----------------------------------------------------------------------------------------
-
-ordered_json comparison_json(const Comparison& c) {
-  ordered_json out = {{"runs", ordered_json::array()}, {"differences", ordered_json::array()}};
-  for (const ListedRun& run : c.runs) {
-    ordered_json r = to_json(run);
-    ordered_json curves = {{"epoch", ordered_json::array()},
-                           {"test_error_percent", ordered_json::array()},
-                           {"test_loss", ordered_json::array()},
-                           {"train_loss", ordered_json::array()}};
-    for (const EpochRecord& e : run.record.epochs) {
-      curves["epoch"].push_back(e.epoch);
-      curves["test_error_percent"].push_back(e.test.error_percent);
-      curves["test_loss"].push_back(e.test.loss ? ordered_json(*e.test.loss) : ordered_json());
-      curves["train_loss"].push_back(e.train_loss);
-    }
-    r["curves"] = std::move(curves);
-    out["runs"].push_back(std::move(r));
+int compare_runs(const std::vector<std::string>& paths, bool as_json) {
+  std::vector<ListedRun> runs;
+  for (const std::string& path : paths) {
+    if (!is_run(path))
+      throw FileError(join_path(path, config_name), "file", "the config of a run", "none");
+    runs.push_back(look_at_run(path));
   }
-  for (const SettingRow& row : c.differences)
-    out["differences"].push_back({{"setting", row.name}, {"values", row.values}});
-  return out;
-}
-
-int compare_and_print(const CompareArguments& a) {
-  const Comparison comparison = compare_runs(a.runs);
-  if (a.json)
-    fmt::print("{}\n", json_text(comparison_json(comparison)));
-  else
-    print(comparison, a.ascii);
+  const std::vector<DifferingSetting> differing = differing_settings(runs);
+  if (!as_json) {
+    print(runs, differing);
+    return 0;
+  }
+  nlohmann::ordered_json out = {{"runs", nullptr}, {"differences", json::array()}};
+  for (const ListedRun& run : runs) out["runs"].push_back(to_json(run));
+  for (const DifferingSetting& s : differing)
+    out["differences"].push_back({{"setting", s.name}, {"values", s.values}});
+  fmt::print("{}\n", json_text(out));
   return 0;
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, Run& run) {
-  auto* verb = app.add_subcommand(
-      "compare", "Curves of runs in the terminal, their figures, and where their settings differ");
-  auto a = std::make_shared<CompareArguments>();
-  verb->add_option("RUN", a->runs, fmt::format("Folders of {} to {} runs", least_runs, most_runs))
+  auto* verb = app.add_subcommand("compare",
+                                  "Figures of runs side by side, and where their settings differ");
+  auto paths = std::make_shared<std::vector<std::string>>();
+  auto as_json = std::make_shared<bool>(false);
+  verb->add_option("RUN", *paths, fmt::format("Folders of {} to {} runs", least_runs, most_runs))
       ->required();
-  verb->add_flag("--ascii", a->ascii,
-                 "Curves of plain letters, as where the locale is not one of UTF-8");
-  verb->add_flag("--json", a->json, "JSON in place of curves and tables");
-  verb->footer(
-      "A log scale where the values are far apart. Colours on a terminal, unless NO_COLOR is set.\n"
-      "As a page with figures: orthobatch report RUN RUN");
-  verb->callback([&run, a] {
-    if (a->runs.size() < least_runs || a->runs.size() > most_runs)
+  verb->add_flag("--json", *as_json, "JSON in place of the tables");
+  verb->footer("Their curves, as a page: orthobatch report RUN RUN");
+  verb->callback([&run, paths, as_json] {
+    if (paths->size() < least_runs || paths->size() > most_runs)
       throw CLI::ValidationError("RUN", fmt::format("expected {} to {} runs, found {}", least_runs,
-                                                    most_runs, a->runs.size()));
-    run = [a] { return compare_and_print(*a); };
+                                                    most_runs, paths->size()));
+    run = [paths, as_json] { return compare_runs(*paths, *as_json); };
   });
 }
 

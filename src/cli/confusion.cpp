@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/table.h"
+#include "report/table.h"
 
 namespace orthobatch::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "data/pictures.h"
+#include "cli/pictures.h"
 
 namespace orthobatch::cli {
 

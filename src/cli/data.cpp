@@ -5,23 +5,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 
-#include "base/table.h"
 #include "base/text.h"
 #include "cli/options.h"
+#include "cli/pictures.h"
 #include "cli/reading.h"
 #include "cli/verbs.h"
-#include "data/batches.h"
 #include "data/catalogue.h"
 #include "data/mnist.h"
-#include "data/pictures.h"
 #include "data/svhn.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/png.h"
 #include "io/temporary_folder.h"
+#include "report/table.h"
 #include "run/config.h"
 
 namespace orthobatch::cli {
@@ -162,23 +160,6 @@ int verify(const DataArguments& a) {
   return 0;
 }
 
-/// Augmented images a second from one background thread.
-double loading_rate(const DataSet& data, const Augmentation& augmentation) {
-  using Clock = std::chrono::steady_clock;
-  const int64_t batch = std::min<int64_t>(256, data.train.count());
-  BatchLoader loader(data.train, data.scale, augmentation, 1, 1);
-  loader.start(1, batch);
-  loader.next();
-  const auto start = Clock::now();
-  int64_t images = 0;
-  double seconds = 0;
-  for (int64_t i = 1; i < loader.steps() && seconds < 2; ++i) {
-    images += loader.next()->count();
-    seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  }
-  return seconds > 0 ? static_cast<double>(images) / seconds : 0;
-}
-
 int show(const DataArguments& a) {
   const DataSet data = read_all(a);
   std::vector<std::vector<std::string>> rows = {{data.own ? "class" : "digit", "training", "test"}};
@@ -195,7 +176,6 @@ int show(const DataArguments& a) {
     fmt::print("found in {:.2f} s, read in {:.2f} s on {} threads\n", data.listing_seconds,
                data.reading_seconds, all_threads());
   const Augmentation augmentation = paper_config(a.name, "BN").augment;
-  fmt::print("augmented: {:.0f} images/s from one thread\n", loading_rate(data, augmentation));
   const Bytes sheet = encode_png(
       contact_sheet(data.train, a.columns, a.augmented ? augmentation : Augmentation{}, 1));
   write_output(a.picture, sheet.data(), sheet.size());

@@ -13,7 +13,7 @@
 #include "cli/reading.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
-#include "data/pictures.h"
+#include "cli/pictures.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/png.h"

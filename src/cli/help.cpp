@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/table.h"
 #include "base/text.h"
-#include "io/terminal.h"
+#include "cli/terminal.h"
+#include "report/table.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -34,8 +34,7 @@ std::string in_words(const std::string& range) {
   return join_choices(choices);
 }
 
-}  // namespace
-
+/// What stands for the value: "N", "X" for numbers, "FILE"; empty for a flag.
 std::string value_name(const CLI::Option& option) {
   if (option.get_type_size() == 0) return "";
   const std::string type = type_and_range(option).first;
@@ -43,15 +42,14 @@ std::string value_name(const CLI::Option& option) {
   return type == "FLOAT" ? "X" : type;
 }
 
-std::string range_text(const CLI::Option& option) {
-  return in_words(type_and_range(option).second);
-}
-
+/// "required", "default 25"; empty where that is not said.
 std::string default_text(const CLI::Option& option) {
   if (option.get_required()) return "required";
   const std::string value = option.get_default_str();
   return value.empty() ? "" : "default " + value;
 }
+
+}  // namespace
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
   std::string names = option->get_name(is_positional, !is_positional);
@@ -61,7 +59,8 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
     if (option->get_expected_max() >= CLI::detail::expected_max_vector_size &&
         option->get_allow_extra_args())
       names += " ...";
-    for (const std::string& part : {range_text(*option), default_text(*option)})
+    for (const std::string& part :
+         {in_words(type_and_range(*option).second), default_text(*option)})
       if (!part.empty()) note += (note.empty() ? "" : "; ") + part;
     if (!note.empty()) text += " (" + note + ")";
   }

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "base/table.h"
 #include "base/text.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "core/registry.h"
-#include "io/terminal.h"
+#include "report/table.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -33,30 +33,32 @@ std::string argument_text(const Parameter& p) {
   return p.name + "=" + value + ": " + p.meaning;
 }
 
-std::vector<std::string> row_of(const MethodInfo& info) {
-  std::string arguments;
-  for (const Parameter& p : info.parameters)
-    arguments += (arguments.empty() ? "" : "; ") + argument_text(p);
-  return {signature(info), info.formula + ": " + info.description, arguments, info.paper};
+std::string text_of(const MethodInfo& info, size_t width) {
+  std::vector<std::string> parts = {info.formula + ": " + info.description};
+  for (const Parameter& p : info.parameters) parts.push_back(argument_text(p));
+  parts.push_back("paper: " + info.paper);
+  std::string out = signature(info) + "\n";
+  for (const std::string& part : parts) {
+    const std::vector<std::string> lines = wrap(part, width - 8);
+    for (size_t i = 0; i < lines.size(); ++i) out += (i == 0 ? "    " : "      ") + lines[i] + "\n";
+  }
+  return out;
 }
 
 int show(const std::string& only) {
+  const size_t width = std::clamp<size_t>(terminal_width(STDOUT_FILENO, 100), 60, 120);
   std::vector<std::string> names;
-  std::vector<std::vector<std::string>> rows = {{"layer", "T, the whitening transform",
-                                                 "arguments and their defaults",
-                                                 "what the paper found"}};
+  std::string out;
   for (const MethodInfo& info : core::registry()) {
     names.push_back(info.name);
-    if (only.empty() || info.name == only) rows.push_back(row_of(info));
+    if (only.empty() || info.name == only) out += (out.empty() ? "" : "\n") + text_of(info, width);
   }
-  if (rows.size() == 1) {
+  if (out.empty()) {
     fmt::print(stderr, "orthobatch layers: no method is named '{}', expected {}{}\n", only,
                join_choices(names), suggestion(only, names));
     return 2;
   }
-  const size_t width = std::clamp<size_t>(terminal_width(STDOUT_FILENO, 100), 80, 140), first = 20;
-  const size_t rest = (width - first - 6) / 3;
-  fmt::print("{}", format_wrapped_table(rows, {first, rest, rest, rest}));
+  fmt::print("{}", out);
   if (only.empty())
     fmt::print(
         "\nZ = R T (X - mean) + b with R = Gamma, a learned scale per channel. LAYER->W: R = W, a "

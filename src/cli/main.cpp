@@ -80,6 +80,21 @@ bool computes(const CLI::App& app) {
   return std::find(readers.begin(), readers.end(), verb) == readers.end();
 }
 
+// help2man makes the man page of it: "Environment:" is a section there.
+const char* const footer =
+    "Exit status: 0 all went well; 1 what was asked for failed, one line on standard error says why; "
+    "2 a mistake\non the command line; 3 'check' could not resolve a gradient; 129, 130, 143 stopped "
+    "by SIGHUP, SIGINT or\nSIGTERM: a training is saved, and 'train --resume' goes on.\n\n"
+    "Environment:\n"
+    "  ORTHOBATCH_DATA             Folder of the data sets (default orthobatch in the cache folder,\n"
+    "                              $XDG_CACHE_HOME or ~/.cache)\n"
+    "  RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT\n"
+    "                              This process among several that train together, as torchrun sets\n"
+    "                              them\n"
+    "  ORTHOBATCH_LOOPS            Inner loops: plain, avx2 or avx512 (default the processor's best)\n"
+    "  OPENBLAS_CORETYPE, DNNL_MAX_CPU_ISA\n"
+    "                              Kernels of OpenBLAS and oneDNN";
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -104,8 +119,7 @@ int main(int argc, char** argv) {
   orthobatch::cli::add_layers(app, run);
   orthobatch::cli::add_check(app, run);
   orthobatch::cli::add_bench(app, run);
-  orthobatch::cli::add_completion(app, run);
-  orthobatch::cli::add_manual(app, run);
+  app.footer(footer);  // after the verbs, which would take it over
   orthobatch::cli::refuse_empty_values(app);
   if (const std::string complaint = unknown_verb(app, argc, argv); !complaint.empty()) {
     complain(complaint);

@@ -1,46 +1,28 @@
 #include "cli/reading.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <stdexcept>
 #include <thread>
 
 #include "base/text.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 
 namespace orthobatch::cli {
 namespace {
 
 constexpr size_t files_named = 20;
 
-/// On a terminal, ten times a second at most; gone at the end of its scope.
-class ReadingLine {
- public:
-  ReadingLine(const char* what, bool shown)
-      : what_(what), shown_(shown && ::isatty(STDERR_FILENO)) {}
-  ~ReadingLine() {
-    if (drawn_) std::fputs("\r\033[K", stderr);
-  }
-  void operator()(int64_t done, int64_t all) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!shown_ || now - last_ < std::chrono::milliseconds(100)) return;
-    last_ = now;
-    drawn_ = true;
-    std::fputs(
-        fmt::format("\r\033[K{}: {} of {}", what_, count_text(done), count_text(all)).c_str(),
-        stderr);
-    std::fflush(stderr);
-  }
-
- private:
-  const char* what_;
-  bool shown_, drawn_ = false;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
+/// How far the reading is, on a terminal.
+Progressed shown_on(TerminalLine& status, const char* what) {
+  return [&status, what](int64_t done, int64_t all) {
+    if (status.due())
+      status.show(fmt::format("{}: {} of {}", what, count_text(done), count_text(all)));
+  };
+}
 
 void tell_bad_files(const DataSet& data) {
   for (size_t i = 0; i < std::min(files_named, data.bad.size()); ++i) complain(data.bad[i]);
@@ -65,8 +47,8 @@ CLI::Option* add_image_size(CLI::App& verb, std::string& size) {
 DataSet read_data(DataRequest request, const Telling& telling) {
   DataSet data;
   {
-    ReadingLine line("reading images", !telling.quiet && !telling.silent);
-    request.progressed = [&](int64_t done, int64_t all) { line(done, all); };
+    TerminalLine status(!telling.quiet && !telling.silent);
+    request.progressed = shown_on(status, "reading images");
     data = load_data(request);
   }
   if (!telling.quiet && !telling.silent)
@@ -80,8 +62,8 @@ DataSet read_data(DataRequest request, const Telling& telling) {
 }
 
 OwnSurvey look_at_data(DataRequest request, const Telling& telling) {
-  ReadingLine line("looking at images", !telling.quiet && !telling.silent);
-  request.progressed = [&](int64_t done, int64_t all) { line(done, all); };
+  TerminalLine status(!telling.quiet && !telling.silent);
+  request.progressed = shown_on(status, "looking at images");
   return survey_own(request);
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "base/table.h"
 #include "cli/verbs.h"
 #include "io/file.h"
 #include "report/page.h"
@@ -21,14 +20,13 @@ int report(const ReportArguments& a) {
   const std::vector<ExperimentResult> results = read_results(a.folders);
   std::string markdown;
   for (const ExperimentResult& result : results) {
-    fmt::print("{}\n\n{}\n", result.experiment.title, format_table(text_table(result)));
-    for (const std::string& sentence : conclusions(result)) fmt::print("{}\n\n", sentence);
+    fmt::print("{}", to_text(result));
     markdown += (markdown.empty() ? "" : "\n") + to_markdown(result);
   }
-  const std::string page = report_page(results, {!a.no_samples});
-  write_output(a.page, page);
   if (!a.json.empty()) write_output(a.json, to_text(to_json(results)) + "\n");
   if (!a.markdown.empty()) write_output(a.markdown, markdown);
+  const std::string page = report_page(results, {!a.no_samples});
+  write_output(a.page, page);
   fmt::print("Report: {} ({:.2f} MB)\n", a.page, static_cast<double>(page.size()) / 1e6);
   return 0;
 }

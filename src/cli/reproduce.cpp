@@ -6,13 +6,13 @@
 
 #include <filesystem>
 
-#include "base/table.h"
 #include "base/text.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/options.h"
 #include "cli/processes.h"
 #include "cli/restart.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "io/file.h"
 #include "ranks/ranks.h"
@@ -48,15 +48,6 @@ std::string command_text(const ReproduceArguments& a) {
   return text + " --out DIR";
 }
 
-void print_tables(const std::vector<ExperimentResult>& results, const std::string& name) {
-  for (const ExperimentResult& result : results) {
-    if (result.experiment.name != name) continue;
-    fmt::print("\n{}, the best epoch by test error (the paper's way) and the last:\n\n{}",
-               result.experiment.title, format_table(text_table(result)));
-    for (const std::string& sentence : conclusions(result)) fmt::print("\n{}\n", sentence);
-  }
-}
-
 int reproduce(ReproduceArguments a, Ranks& ranks) {
   Experiment all = find_experiment(a.experiment);
   ExperimentChanges without_rows = a.changes;
@@ -66,9 +57,9 @@ int reproduce(ReproduceArguments a, Ranks& ranks) {
   apply(a.changes, chosen);
   a.options.command = command_text(a);
   a.options.processes_here = processes_here(a.ranks, ranks.size());
-  Progress progress(Progress::style_for_terminal(a.quiet || !ranks.leads()));
-  if (const std::string note = restart_note(); !note.empty()) progress.line(note);
-  Reproduction reproduction(chosen, all, a.options, progress, interrupted(), ranks);
+  const std::unique_ptr<Progress> progress = terminal_progress(a.quiet || !ranks.leads());
+  if (const std::string note = restart_note(); !note.empty()) progress->line(note);
+  Reproduction reproduction(chosen, all, a.options, *progress, interrupted(), ranks);
   if (!ranks.leads()) {
     stop_on_signals();
     reproduction.follow();
@@ -77,19 +68,22 @@ int reproduce(ReproduceArguments a, Ranks& ranks) {
   reproduction.prepare();
   stop_on_signals();
   const Reproduction::Outcome outcome = reproduction.run();
-  progress.clear();
+  progress->clear();
 
-  const std::string page = join_path(a.options.out, "report.html");
   const std::vector<ExperimentResult> results = read_results({a.options.out});
+  if (!outcome.stopped) {
+    for (const ExperimentResult& result : results)
+      if (result.experiment.name == chosen.name) fmt::print("\n{}", to_text(result));
+    fmt::print("{} trained now, {} were done before, {} diverged, {} failed.\n", outcome.trained,
+               outcome.found_done, outcome.diverged.size(), outcome.failed.size());
+  }
+  const std::string page = join_path(a.options.out, "report.html");
   write_file(page, report_page(results, {}));
   if (outcome.stopped) {
     complain("stopped; the same command goes on where it was");
     return interrupted_code();
   }
-  print_tables(results, chosen.name);
-  fmt::print("\n{} trained now, {} were done before, {} diverged, {} failed. Report: {}\n",
-             outcome.trained, outcome.found_done, outcome.diverged.size(), outcome.failed.size(),
-             page);
+  fmt::print("Report: {}\n", page);
   for (const std::string& row : outcome.failed) complain(row);
   return outcome.failed.empty() ? 0 : 1;
 }

@@ -1,16 +1,18 @@
 // orthobatch runs: a table of the runs below folders.
 
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
-#include "cli/run_text.h"
+#include "base/text.h"
+#include "cli/run_list.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "experiment/experiment.h"
 #include "io/json.h"
-#include "run/experiment.h"
+#include "report/table.h"
 #include "run/names.h"
 
 namespace orthobatch::cli {
@@ -38,27 +40,7 @@ std::vector<ListedRun> runs_below(const std::vector<std::string>& folders) {
 /// Its place below the one folder that was named; else the whole path.
 std::string name_below(const std::string& path, const std::vector<std::string>& folders) {
   const std::string relative = std::filesystem::path(path).lexically_relative(folders[0]).string();
-  return printable(folders.size() == 1 && !relative.empty() && relative != "." ? relative : path);
-}
-
-const std::vector<RunColumn> columns_of_runs = {
-    {"run", 0, true}, {"layer", 0, true}, {"data"},  {"seed", 3},   {"epochs"}, {"best %"},
-    {"at"},           {"last %", 2},      {"state"}, {"changed", 1}};
-
-std::vector<std::string> cells_of(const ListedRun& run, const std::string& name) {
-  const RunRecord& r = run.record;
-  const EpochRecord *best = r.best(), *last = r.last();
-  const auto known = [&](const std::string& text) { return r.layers.empty() ? "-" : text; };
-  return {name,
-          known(r.layers),
-          known(r.data),
-          known(std::to_string(r.seed)),
-          fmt::format("{}/{}", last ? last->epoch : 0, known(std::to_string(r.epochs_wanted))),
-          best ? fmt::format("{:.2f}", best->test.error_percent) : "-",
-          best ? std::to_string(best->epoch) : "-",
-          last ? fmt::format("{:.2f}", last->test.error_percent) : "-",
-          state_text(run.state),
-          fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(run.changed))};
+  return folders.size() == 1 && !relative.empty() && relative != "." ? relative : path;
 }
 
 int list(const RunsArguments& a) {
@@ -82,15 +64,15 @@ int list(const RunsArguments& a) {
                found > 0 ? fmt::format(" that fit, of {} in all", found) : "");
     return 0;
   }
-  std::vector<std::vector<std::string>> rows;
+  TextRows rows = {run_columns};
   for (const ListedRun& run : runs)
-    rows.push_back(cells_of(run, name_below(run.path(), a.folders)));
+    rows.push_back(run_cells(run, name_below(run.path(), a.folders)));
   fmt::print("{} run{}{}\n\n{}", runs.size(), runs.size() == 1 ? "" : "s", place,
-             run_table(columns_of_runs, rows));
+             format_fitted_table(rows, table_width(), {0, 1}));
   std::string notes;
   for (const ListedRun& run : runs)
     for (const std::string& note : run.notes)
-      notes += fmt::format("{}: {}\n", name_below(run.path(), a.folders), printable(note));
+      notes += printable(fmt::format("{}: {}", name_below(run.path(), a.folders), note)) + "\n";
   fmt::print("{}{}", notes.empty() ? "" : "\n", notes);
   return 0;
 }
@@ -104,7 +86,7 @@ void add_runs(CLI::App& app, Run& run) {
       ->default_str(runs_name);
   verb->add_option("--sort", a->sort, "The column to sort by; newest and furthest first")
       ->capture_default_str()
-      ->check(CLI::IsMember(run_orders));
+      ->check(CLI::IsMember(run_orders()));
   verb->add_option("--data", a->data, "Only runs on this data set")->default_str("all");
   verb->add_option("--layer", a->layer,
                    "Only runs whose layer, with or without its arguments, matches this shell "

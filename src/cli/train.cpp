@@ -3,23 +3,27 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <torch/utils.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "base/text.h"
-#include "cli/dry_run.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/options.h"
 #include "cli/processes.h"
 #include "cli/reading.h"
 #include "cli/restart.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "orthobatch/spec.h"
+#include "orthobatch/version.h"
 #include "ranks/ranks.h"
 #include "run/names.h"
 #include "run/run_record.h"
@@ -236,20 +240,20 @@ int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config,
   map_sizes(config.net, data.train.height, data.train.width);  // before anything is written
   ranks.agree("data", describe_data(data));
   if (ranks.leads() && anew) make_folder(led, path);
-  Progress progress(Progress::style_for_terminal(a.quiet || !ranks.leads()));
-  announce(config, data, path, progress);
-  Trainer trainer(config, data, led.folder.get(), progress, interrupted(), ranks);
+  const std::unique_ptr<Progress> progress = terminal_progress(a.quiet || !ranks.leads());
+  announce(config, data, path, *progress);
+  Trainer trainer(config, data, led.folder.get(), *progress, interrupted(), ranks);
   stop_on_signals();
   if (!ranks.leads()) {
     trainer.follow();
   } else if (led.run.checkpoint) {
     trainer.resume(std::move(led.run));
-    progress.line(fmt::format("going on after epoch {}, step {}", trainer.state().epoch,
-                              trainer.state().step));
+    progress->line(fmt::format("going on after epoch {}, step {}", trainer.state().epoch,
+                               trainer.state().step));
   } else {
     trainer.begin();
   }
-  return finish(trainer, path, progress, ranks);
+  return finish(trainer, path, *progress, ranks);
 }
 
 /// The config that a run would go on with. Its checkpoints are looked at by who trains.
@@ -263,14 +267,37 @@ TrainConfig config_of_old(const TrainArguments& a, int processes) {
   return config;
 }
 
-/// All that can be checked before a training, and its config; nothing is written.
+/// Throws where a training with this config could not begin: the sizes of the maps, the share of
+/// each process. What remains is divergence, and a disk that fills up.
+void check_training(const TrainConfig& config, const DataSet& data) {
+  map_sizes(config.net, data.train.height, data.train.width);
+  const int64_t batch = std::min(config.schedule.batch, data.train.count());
+  if (batch < config.processes)
+    throw std::invalid_argument(
+        fmt::format("expected an image of a batch for each of {} processes, found {} images in all",
+                    config.processes, data.train.count()));
+}
+
+/// Throws FileError where the folder of a new run could not be made.
+void check_place_of_run(const std::string& path) {
+  std::string there = path;
+  while (!file_exists(there) && parent_path(there) != there) there = parent_path(there);
+  if (!std::filesystem::is_directory(there))
+    throw FileError(there, "folder", fmt::format("one for the run {}", path), "a file");
+  if (::access(there.c_str(), W_OK | X_OK) != 0)
+    throw FileError(path, fmt::format("cannot write in {}", there), errno);
+}
+
+/// All that can be checked before a training, and its config as --config takes it; nothing is
+/// written.
 int dry_run(const TrainArguments& a, const TrainConfig& config, const std::string& path) {
   const DataSet data = data_of(a, config, /*silent=*/false);
   check_training(config, data);
   if (a.resume.empty()) check_place_of_run(path);
-  Progress progress(Progress::style_for_terminal(a.quiet));
-  announce(config, data, path, progress);
-  print_config(config);
+  announce(config, data, path, *terminal_progress(a.quiet));
+  nlohmann::ordered_json text = {{"version", ORTHOBATCH_VERSION}};
+  text.update(to_json(config));
+  fmt::print("{}\n", text.dump(2));
   return 0;
 }
 

@@ -12,6 +12,9 @@ constexpr int most_classes = 2048;
 
 using Label = uint16_t;
 
+/// [label][answer]: how often.
+using Confusion = std::vector<std::vector<int64_t>>;
+
 struct ImageShape {
   int64_t height = 0, width = 0, channels = 0;
 };

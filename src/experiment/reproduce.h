@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "data/catalogue.h"
+#include "experiment/experiment.h"
 #include "ranks/ranks.h"
-#include "run/experiment.h"
 #include "run/settings.h"
 #include "train/progress.h"
 

@@ -3,18 +3,22 @@
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <ctime>
+#include <stdexcept>
 
+#include "base/text.h"
 #include "embedded/page.h"
 #include "io/page_text.h"
+#include "report/summary.h"
 
 namespace orthobatch {
 namespace {
 
+constexpr const char* library = "uPlot.iife.min.js";
+
 using nlohmann::json;
 using nlohmann::ordered_json;
-
-const std::string& part(const std::string& name) { return embedded_text(embedded_page, name); }
 
 /// Pictures of each row's first run that has them; the samples once a data set.
 void add_pictures(const std::vector<ExperimentResult>& results, const PageOptions& options,
@@ -40,28 +44,37 @@ void add_pictures(const std::vector<ExperimentResult>& results, const PageOption
   }
 }
 
-std::string scripts() {
+std::string scripts(const std::vector<EmbeddedFile>& parts) {
   std::string out;
-  for (const EmbeddedFile& file : embedded_page)
-    if (file.name.size() > 3 && file.name.substr(file.name.size() - 3) == ".js" &&
-        file.name.rfind("uPlot", 0) != 0)
-      out += file.text;
+  for (const EmbeddedFile& file : parts)
+    if (ends_with(file.name, ".js") && file.name != library) out += file.text;
   return out;
 }
 
 }  // namespace
 
-std::string report_page(const std::vector<ExperimentResult>& results, const PageOptions& options) {
+const std::vector<EmbeddedFile>& page_parts() {
+  static const std::vector<EmbeddedFile> parts(std::begin(embedded_page), std::end(embedded_page));
+  return parts;
+}
+
+std::string report_page(const std::vector<ExperimentResult>& results, const PageOptions& options,
+                        const std::vector<EmbeddedFile>& parts) {
+  if (std::none_of(parts.begin(), parts.end(), [](const auto& p) { return p.name == library; }))
+    throw std::runtime_error(
+        "no page: this program was built without uPlot, which draws it; run "
+        "scripts/install-node-packages and build again");
+  const auto part = [&](const std::string& name) { return embedded_text(parts, name); };
   ordered_json data = to_json(results);
   data["made"] = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)));
   data["samples"] = ordered_json::object();
   add_pictures(results, options, data);
   return filled_page(part("page.html"), {{"library-licence", part("LICENSE")},
-                                    {"library-style", part("uPlot.min.css")},
-                                    {"style", part("style.css")},
-                                    {"data", inside_script(to_text(data))},
-                                    {"library", part("uPlot.iife.min.js")},
-                                    {"script", scripts()}});
+                                         {"library-style", part("uPlot.min.css")},
+                                         {"style", part("style.css")},
+                                         {"data", inside_script(to_text(data))},
+                                         {"library", part(library)},
+                                         {"script", scripts(parts)}});
 }
 
 }  // namespace orthobatch

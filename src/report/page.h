@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "report/results.h"
+#include "experiment/results.h"
+#include "io/embedded.h"
 
 namespace orthobatch {
 
@@ -11,7 +12,12 @@ struct PageOptions {
   bool samples = true;  ///< whether the page shows images of the data sets
 };
 
-/// The report: one HTML file that needs nothing else.
-std::string report_page(const std::vector<ExperimentResult>& results, const PageOptions& options);
+/// What the page is made of: the files of page/ and uPlot's, as the program was built with them.
+const std::vector<EmbeddedFile>& page_parts();
+
+/// The report: one HTML file that needs nothing else. Throws std::runtime_error where the program
+/// was built without uPlot.
+std::string report_page(const std::vector<ExperimentResult>& results, const PageOptions& options,
+                        const std::vector<EmbeddedFile>& parts = page_parts());
 
 }  // namespace orthobatch

@@ -1,80 +1,12 @@
 #include "report/summary.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
-#include <cmath>
-
-#include "report/verdict_text.h"
+#include "report/tables.h"
 
 namespace orthobatch {
 namespace {
-
-std::string estimate_text(const Estimate& e, int digits) {
-  if (e.n == 0) return "-";
-  const auto number = [&](double x) {
-    return std::abs(x) < 1e6 ? fmt::format("{:.{}f}", x, digits) : fmt::format("{:.3g}", x);
-  };
-  return number(e.mean) + (e.deviation ? " ± " + number(*e.deviation) : "");
-}
-
-/// A row's loss, over the outputs where the paper seems to count it so.
-Estimate shared_loss(const RowResult& row, double share) {
-  Estimate loss = row.best_loss;
-  loss.mean /= share;
-  if (loss.deviation) *loss.deviation /= share;
-  return loss;
-}
-
-std::string loss_name(double share) {
-  return share != 1 ? fmt::format("loss/{:g}", share) : "loss";
-}
-
-/// The paper's loss for SVHN, its epoch for MNIST.
-std::string second_of_paper(const PaperResult& paper, double share) {
-  if (share != 1 && paper.loss) return fmt::format("{:.4f}", *paper.loss);
-  if (share == 1 && paper.epoch) return std::to_string(*paper.epoch);
-  return "-";
-}
-
-std::string error_text(const PaperResult& paper) {
-  return paper.error_percent ? fmt::format("{:.2f}", *paper.error_percent) : "-";
-}
-
-std::string place_text(int place) { return place > 0 ? std::to_string(place) : "-"; }
-
-std::string times_text(const RowResult& row) {
-  return row.times_bn ? fmt::format("{:.2f}", *row.times_bn) : "-";
-}
-
-std::string remark_of(const RowResult& row) {
-  std::string remark = row.remark;
-  for (const RunRecord& run : row.runs)
-    if (run.there && !run.problems.empty())
-      remark += (remark.empty() ? "" : "; ") + run.problems.front();
-  return remark;
-}
-
-const char* name_of(ClaimFigure figure) {
-  switch (figure) {
-    case ClaimFigure::best_error:
-      return "best error %";
-    case ClaimFigure::first_error:
-      return "error % after epoch 1";
-    case ClaimFigure::train_loss:
-      return "training loss of the last epoch";
-  }
-  return "";
-}
-
-std::string markdown_row(const std::vector<std::string>& cells) {
-  std::string line = "|";
-  for (std::string cell : cells) {
-    for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
-      cell.insert(at, 1, '\\');
-    line += " " + cell + " |";
-  }
-  return line + "\n";
-}
 
 /// "PLDLP(1e-5): 3 exchanges among 1021280 pivots …"; empty for a row without PLDLP.
 std::string exchanges_text(const RowResult& row) {
@@ -110,59 +42,66 @@ std::vector<std::string> sentences(const ExperimentResult& result) {
   return out;
 }
 
-/// A row for each pair: the claim stands in its first.
-std::string claims_markdown(const ExperimentResult& result) {
-  if (result.claims.empty()) return "";
-  std::string out = markdown_row({"claim of the paper", "of", "first", "second", "difference",
-                                  "noise up to", "in the paper", "answer"});
-  out += "| --- | --- | --- | --- | ---: | ---: | ---: | --- |\n";
-  for (const ClaimResult& claim : result.claims)
-    for (const ClaimPair& p : claim.pairs) {
-      const bool leads = &p == claim.pairs.data();
-      const int digits = claim.claim.figure == ClaimFigure::train_loss ? 3 : 2;
-      const auto side = [&](size_t row, const Estimate& figure) {
-        return fmt::format("`{}` {}", result.rows[row].row.name, estimate_text(figure, digits));
-      };
-      const auto number = [&](const char* sign, const std::optional<double>& x) {
-        return x ? fmt::format("{}{:.{}f}", *x >= 0 ? sign : "", *x, digits) : "-";
-      };
-      const bool judged = p.difference && p.difference->standard_error;
-      out += markdown_row(
-          {leads ? fmt::format("{}: **{}**", claim.claim.text, to_string(claim.answer)) : "",
-           leads ? name_of(claim.claim.figure) : "", side(p.first, p.first_figure),
-           side(p.second, p.second_figure),
-           number("+", p.difference ? std::optional(p.difference->value) : std::nullopt),
-           number("", judged ? std::optional(p.noise) : std::nullopt), number("+", p.paper),
-           to_string(p.answer)});
-    }
-  return out +
-         "\nNoise: what Student's t allows by chance, at 5 % for all pairs of a claim together, "
-         "with "
-         "the deviation of all rows that have several seeds.\n\n";
-}
-
 }  // namespace
 
-std::vector<std::vector<std::string>> text_table(const ExperimentResult& result) {
-  const double share = result.experiment.loss_share;
-  std::vector<std::vector<std::string>> rows = {
-      {"layer", "paper %", share != 1 ? "paper loss" : "at epoch", "best %", "at epoch",
-       loss_name(share), "last %", "s/epoch", "× BN", ""}};
-  for (const RowResult& r : result.rows)
-    rows.push_back({r.row.name, error_text(r.row.paper), second_of_paper(r.row.paper, share),
-                    estimate_text(r.best_error, 2),
-                    estimate_text({r.best_epoch.n, r.best_epoch.mean, std::nullopt}, 0),
-                    estimate_text(shared_loss(r, share), 4), estimate_text(r.last_error, 2),
-                    r.epoch_seconds > 0
-                        ? fmt::format("{:.{}f}", r.epoch_seconds, r.epoch_seconds < 10 ? 1 : 0)
-                        : "-",
-                    times_text(r), remark_of(r)});
-  return rows;
+std::string answer_text(const GradientVerdict& verdict) {
+  int compared = 0, judged = 0, moved = 0, sure = 0, better = 0;
+  std::vector<std::string> movers;
+  for (const GradientPair& p : verdict.pairs) {
+    if (p.rank_exact == 0) continue;
+    ++compared;
+    judged += p.judged();
+    moved += p.moves();
+    sure += p.beyond_noise();
+    better += p.beyond_noise() && p.difference->value < 0;
+    if (p.moves_surely())
+      movers.push_back(fmt::format("{} ({} → {}{})", p.layer, p.rank_printed, p.rank_exact,
+                                   p.one_diverged ? ", diverges with one of the gradients" : ""));
+  }
+  if (compared == 0) return "No layer has a result with both gradients yet.";
+  const std::string places = fmt::format("the place of {} of {} layers changes", moved, compared);
+  if (judged == 0 && movers.empty())
+    return fmt::format("Not known: {}, but no row has two seeds to tell noise by.", places);
+  const std::string differences = fmt::format(
+      "{} of {} differences in error are beyond noise, {} in favour of the exact gradient", sure,
+      judged, better);
+  if (moved == 0) return fmt::format("No: {}; {}.", places, differences);
+  if (movers.empty())
+    return fmt::format("Not measurably: {}, none by a difference in error beyond noise; {}.",
+                       places, differences);
+  return fmt::format("Yes, for some of {} layers, beyond noise: {}. {}.", verdict.layers,
+                     fmt::join(movers, ", "),
+                     judged > 0 ? differences : "No row has two seeds to tell noise by");
+}
+
+std::string claims_text(const std::vector<ClaimResult>& claims) {
+  std::string text;
+  bool judged = false;
+  for (const ClaimResult& c : claims) {
+    const int reversed = c.count(Answer::does_not);
+    text += fmt::format("\n  {:<8}  {}: {} of {} pair{}", to_string(c.answer), c.claim.text,
+                        c.count(Answer::holds), c.pairs.size(), c.pairs.size() == 1 ? "" : "s");
+    if (reversed > 0)
+      text += fmt::format(", {} {}", reversed,
+                          c.claim.within > 0 ? "too far apart" : "the other way round");
+    for (const ClaimPair& pair : c.pairs)
+      judged |= pair.answer != Answer::open || (pair.difference && pair.difference->standard_error);
+  }
+  return judged ? "The paper's claims, each beyond noise in all of its pairs or not:" + text : "";
 }
 
 std::vector<std::string> conclusions(const ExperimentResult& result) {
   std::vector<std::string> out = sentences(result);
   if (const std::string text = claims_text(result.claims); !text.empty()) out.push_back(text);
+  return out;
+}
+
+std::string to_text(const ExperimentResult& result) {
+  std::string out = fmt::format(
+      "{}, the best epoch by test error (the paper's way) and the last:"
+      "\n\n{}\n",
+      result.experiment.title, format_table(text_rows(result_table(result))));
+  for (const std::string& sentence : conclusions(result)) out += sentence + "\n\n";
   return out;
 }
 
@@ -175,30 +114,17 @@ std::string to_markdown(const ExperimentResult& result) {
                          run.test_images, run.epochs_wanted);
       break;
     }
-  const double share = result.experiment.loss_share;
-  const std::vector<int> places = ranks(our_errors(result));
-  const std::vector<int> paper_places = ranks(paper_errors(result));
-  out += markdown_row({"layer", "paper: error %", share != 1 ? loss_name(share) : "epoch", "place",
-                       "here: best error %", "epoch", loss_name(share), "place", "last error %",
-                       "time × BN"});
-  out += "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
-  for (size_t i = 0; i < result.rows.size(); ++i) {
-    const RowResult& r = result.rows[i];
-    const bool told = r.best_error.n == 0;  // a row without a number says why
-    const std::string remark = remark_of(r);
-    out += markdown_row(
-        {"`" + r.row.name + "`", error_text(r.row.paper), second_of_paper(r.row.paper, share),
-         place_text(paper_places[i]), told ? remark : estimate_text(r.best_error, 2),
-         estimate_text({r.best_epoch.n, r.best_epoch.mean, std::nullopt}, 0),
-         estimate_text(shared_loss(r, share), 4), place_text(places[i]),
-         estimate_text(r.last_error, 2) + (told || remark.empty() ? "" : "; " + remark),
-         times_text(r)});
-  }
-  out += "\n";
+  out += to_markdown(result_table(result)) + "\n";
   for (const std::string& sentence : sentences(result)) out += sentence + "\n\n";
-  out += claims_markdown(result);
-  for (const std::string& sentence : pair_texts(result.verdict, result.rows))
-    out += "- " + sentence + "\n";
+  if (!result.claims.empty())
+    out += to_markdown(claims_table(result)) +
+           "\nNoise: two-sample t test, Bonferroni-corrected over the pairs of a claim, 5 %, with "
+           "the deviation of all rows that have several seeds.\n\n";
+  if (!result.verdict.pairs.empty())
+    out +=
+        to_markdown(verdict_table(result)) +
+        "\nNoise: Welch's t test, Bonferroni-corrected over all pairs, 5 %. * with the deviation "
+        "of the rows that have several seeds.\n";
   return out;
 }
 

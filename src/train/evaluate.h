@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "data/images.h"
-#include "data/pictures.h"
 #include "ranks/ranks.h"
 #include "train/net.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <ctime>
 
-#include "train/progress.h"
+#include "base/text.h"
 
 namespace orthobatch {
 namespace {

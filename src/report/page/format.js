@@ -15,16 +15,8 @@ function el(tag, attributes = {}, ...children) {
 }
 
 const number = (x, digits) => (x === null || x === undefined ? "–" : x.toFixed(digits));
-const signed = (x, digits) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits);
 const grouped = (n) => n.toLocaleString("en-US");
 const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-
-/** "6.41 ± 0.12" of an estimate over seeds. */
-function estimate(e, digits, factor = 1) {
-  if (!e) return "–";
-  const mean = number(e.mean * factor, digits);
-  return e.deviation === null ? mean : `${mean} ± ${number(e.deviation * factor, digits)}`;
-}
 
 /** A value on an axis or under the cursor: three digits, whatever its size. */
 function short(x) {
@@ -33,12 +25,6 @@ function short(x) {
   if (size !== 0 && (size < 1e-3 || size >= 1e5))
     return x.toExponential(1).replace(".0e", "e").replace("e+", "e");
   return String(Number(x.toPrecision(size >= 1000 ? 4 : 3)));
-}
-
-function duration(seconds) {
-  if (seconds < 90) return `${short(seconds)} s`;
-  if (seconds < 5400) return `${short(seconds / 60)} min`;
-  return `${short(seconds / 3600)} h`;
 }
 
 // A hue for each method, so that a layer has the same colour in every figure; W is told by the dash.

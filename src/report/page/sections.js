@@ -37,59 +37,22 @@ function facts(experiment) {
   );
 }
 
-function switches(view, redraw, quantity) {
+function switches(view, redraw) {
   const set = (key) => (value) => {
     view[key] = value;
     redraw();
   };
+  const choices = [
+    ["measure", "measure", { error: "error", loss: "loss" }],
+    ["set", "set", { test: "test", train: "training", both: "both" }],
+    ["against", "against", { epoch: "epoch", time: "time" }],
+    ["scale", "scale", { linear: "linear", log: "log" }],
+    ["layers", "quantity", quantities],
+  ];
   return el(
     "div",
     { class: "switches" },
-    choice(
-      "measure",
-      [
-        ["error", "error"],
-        ["loss", "loss"],
-      ],
-      view.measure,
-      set("measure"),
-    ),
-    choice(
-      "set",
-      [
-        ["test", "test"],
-        ["train", "training"],
-        ["both", "both"],
-      ],
-      view.set,
-      set("set"),
-    ),
-    choice(
-      "against",
-      [
-        ["epoch", "epoch"],
-        ["time", "time"],
-      ],
-      view.against,
-      set("against"),
-    ),
-    choice(
-      "scale",
-      [
-        ["linear", "linear"],
-        ["log", "log"],
-      ],
-      view.scale,
-      set("scale"),
-    ),
-    quantity
-      ? choice(
-          "layers",
-          Object.entries(quantities),
-          view.quantity,
-          set("quantity"),
-        )
-      : null,
+    choices.map(([label, key, values]) => choice(label, Object.entries(values), view[key], set(key))),
   );
 }
 
@@ -121,7 +84,7 @@ function claimsSection(experiment) {
       {},
       `The paper’s claims: ${count("holds")} hold, ${count("does not")} do not, ${count("open")} are open`,
     ),
-    claimsTable(experiment),
+    tableOf(experiment.tables.claims, experiment, { kind: "claims" }),
     el(
       "p",
       { class: "note" },
@@ -154,18 +117,8 @@ function experimentSection(experiment) {
         { class: "verdict" },
         el("h3", {}, "Does the exact gradient change the order of the layers?"),
         el("p", { class: "answer" }, experiment.verdict.answer),
-        el(
-          "details",
-          {},
-          el("summary", {}, "Layer by layer"),
-          el(
-            "ul",
-            {},
-            experiment.verdict.sentences.map((text) => el("li", {}, text)),
-          ),
-        ),
       ),
-      verdictTable(experiment),
+      tableOf(experiment.tables.verdict, experiment),
       el(
         "p",
         { class: "note" },
@@ -174,10 +127,10 @@ function experimentSection(experiment) {
       el("h3", {}, "All rows"),
     );
   section.append(
-    resultTable(experiment),
+    tableOf(experiment.tables.results, experiment, { sorts: true }),
     tableNote(experiment),
     claimsSection(experiment) ?? "",
-    switches(view, () => own.forEach((redraw) => redraw()), true),
+    switches(view, () => own.forEach((redraw) => redraw())),
     grid,
   );
   add(grid, insideSection(experiment));

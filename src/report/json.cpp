@@ -1,0 +1,166 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "orthobatch/version.h"
+#include "report/summary.h"
+#include "report/tables.h"
+
+namespace orthobatch {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json rounded(double x) { return six_digits(x); }
+ordered_json rounded(const std::optional<double>& x) { return x ? rounded(*x) : ordered_json(); }
+
+ordered_json estimate_json(const Estimate& e) {
+  if (e.n == 0) return nullptr;
+  return {{"mean", rounded(e.mean)}, {"deviation", rounded(e.deviation)}, {"n", e.n}};
+}
+
+/// Columns in place of records: a name once, not once an epoch.
+template <typename Get>
+ordered_json column(const std::vector<EpochRecord>& epochs, const Get& get) {
+  ordered_json out = ordered_json::array();
+  for (const EpochRecord& e : epochs) out.push_back(rounded(get(e)));
+  return out;
+}
+
+ordered_json layers_json(const std::vector<EpochRecord>& epochs) {
+  ordered_json out = ordered_json::array();
+  const size_t count = epochs.empty() ? 0 : epochs.front().layers.size();
+  for (size_t i = 0; i < count; ++i) {
+    const auto of_layer = [&](const auto& get) {
+      return column(epochs, [&](const EpochRecord& e) -> std::optional<double> {
+        return i < e.layers.size() ? get(e.layers[i]) : std::nullopt;
+      });
+    };
+    using Number = std::optional<double>;
+    const LayerRecord& first = epochs.front().layers[i];
+    out.push_back(
+        {{"name", first.name},
+         {"channels", first.channels},
+         {"condition", of_layer([](const LayerRecord& l) { return l.condition_number; })},
+         {"rank", of_layer([](const LayerRecord& l) { return l.effective_rank; })},
+         {"floored", of_layer([](const LayerRecord& l) { return Number(l.floored); })},
+         {"null", of_layer([](const LayerRecord& l) { return Number(l.null); })},
+         {"exchanges", of_layer([](const LayerRecord& l) { return Number(l.exchanges); })}});
+  }
+  return out;
+}
+
+ordered_json run_json(const RunRecord& run) {
+  const auto& epochs = run.epochs;
+  ordered_json out = {{"seed", run.seed}, {"threads", run.threads}, {"epochs", run.epochs_wanted}};
+  if (!run.problems.empty() && run.there) out["problems"] = run.problems;
+  if (!run.failed.empty()) out["failed"] = run.failed;
+  if (!run.stopped_early.empty()) out["stopped_early"] = run.stopped_early;
+  if (run.diverged)
+    out["diverged"] = {{"epoch", run.diverged->epoch}, {"reason", run.diverged->reason}};
+  using E = EpochRecord;
+  double total = 0;
+  out["epoch"] = column(epochs, [](const E& e) { return static_cast<double>(e.epoch); });
+  out["seconds"] = column(epochs, [&](const E& e) { return total += e.time.train_seconds; });
+  out["test_error"] = column(epochs, [](const E& e) { return e.test.error_percent; });
+  out["test_loss"] = column(epochs, [](const E& e) { return e.test.loss; });
+  out["train_error"] = column(epochs, [](const E& e) { return e.train_error_percent; });
+  out["train_loss"] = column(epochs, [](const E& e) { return e.train_loss; });
+  out["curve"] = ordered_json::array();
+  for (const E& e : epochs) {
+    ordered_json points = ordered_json::array();
+    for (const double loss : e.curve) points.push_back(rounded(loss));
+    out["curve"].push_back(points);
+  }
+  out["learning_rate"] = column(epochs, [](const E& e) { return e.settings.learning_rate; });
+  out["batch"] = column(epochs, [](const E& e) { return static_cast<double>(e.settings.batch); });
+  out["layers"] = layers_json(epochs);
+  return out;
+}
+
+ordered_json row_json(const RowResult& row, int rank, int paper_rank) {
+  ordered_json out = {{"name", row.row.name}, {"status", status_text(row.status)}};
+  if (!row.remark.empty()) out["remark"] = row.remark;
+  if (!row.row.note.empty()) out["note"] = row.row.note;
+  const PaperResult& paper = row.row.paper;
+  if (paper.error_percent)
+    out["paper"] = {{"error", *paper.error_percent},
+                    {"loss", rounded(paper.loss)},
+                    {"epoch", paper.epoch ? ordered_json(*paper.epoch) : ordered_json()},
+                    {"rank", paper_rank}};
+  out["rank"] = rank;
+  out["best_error"] = estimate_json(row.best_error);
+  out["best_loss"] = estimate_json(row.best_loss);
+  out["best_epoch"] = estimate_json(row.best_epoch);
+  out["last_error"] = estimate_json(row.last_error);
+  out["last_loss"] = estimate_json(row.last_loss);
+  out["train_error"] = estimate_json(row.train_error);
+  out["epoch_seconds"] = row.epoch_seconds > 0 ? rounded(row.epoch_seconds) : ordered_json();
+  out["times_bn"] = rounded(row.times_bn);
+  out["runs"] = ordered_json::array();
+  for (const RunRecord& run : row.runs) out["runs"].push_back(run_json(run));
+  return out;
+}
+
+ordered_json figures_json(const ExperimentResult& result) {
+  ordered_json out = ordered_json::array();
+  const std::vector<int> places = ranks(our_errors(result));
+  for (const ExperimentFigure& figure : result.experiment.figures) {
+    std::vector<size_t> rows;
+    for (size_t i = 0; i < result.rows.size(); ++i) {
+      const bool named = std::any_of(
+          figure.rows.begin(), figure.rows.end(),
+          [&](const std::string& p) { return row_matches(p, result.rows[i].row.name); });
+      if (named || (figure.best > 0 && places[i] > 0 && places[i] <= figure.best))
+        rows.push_back(i);
+    }
+    if (!rows.empty()) out.push_back({{"title", figure.title}, {"rows", rows}});
+  }
+  return out;
+}
+
+ordered_json experiment_json(const ExperimentResult& result) {
+  const Experiment& e = result.experiment;
+  ordered_json out = {{"name", e.name}, {"title", e.title}};
+  if (!result.rows.empty()) out["data"] = result.rows.front().row.config.data;
+  out["loss_share"] = rounded(e.loss_share);
+  for (const RowResult& row : result.rows)
+    for (const RunRecord& run : row.runs)
+      if (run.train_images > 0 && !out.contains("train_images")) {
+        out["train_images"] = run.train_images;
+        out["test_images"] = run.test_images;
+      }
+  if (!result.made.is_null()) out["made"] = result.made;
+  const Errors ours = our_errors(result), papers = paper_errors(result);
+  const std::vector<int> places = ranks(ours), paper_places = ranks(papers);
+  out["rank_correlation"] = rounded(rank_correlation(ours, papers));
+  out["rows"] = ordered_json::array();
+  for (size_t i = 0; i < result.rows.size(); ++i)
+    out["rows"].push_back(row_json(result.rows[i], places[i], paper_places[i]));
+  out["figures"] = figures_json(result);
+  if (!result.verdict.pairs.empty())
+    out["verdict"] = {{"answer", answer_text(result.verdict)}, {"layers", result.verdict.layers}};
+  for (const ClaimResult& c : result.claims)
+    out["claims"].push_back({{"claim", c.claim.text}, {"answer", to_string(c.answer)}});
+  out["tables"] = {{"results", to_json(result_table(result))},
+                   {"verdict", to_json(verdict_table(result))},
+                   {"claims", to_json(claims_table(result))}};
+  return out;
+}
+
+}  // namespace
+
+std::string to_text(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+ordered_json to_json(const std::vector<ExperimentResult>& results) {
+  ordered_json out = {{"orthobatch", ORTHOBATCH_VERSION}, {"experiments", ordered_json::array()}};
+  for (const ExperimentResult& result : results)
+    out["experiments"].push_back(experiment_json(result));
+  return out;
+}
+
+}  // namespace orthobatch

@@ -1,0 +1,18 @@
+#pragma once
+// The tables of an experiment.
+
+#include "experiment/results.h"
+#include "report/table.h"
+
+namespace orthobatch {
+
+/// A row for each row: the paper's numbers beside ours.
+Table result_table(const ExperimentResult& result);
+
+/// A row for each layer with both gradients.
+Table verdict_table(const ExperimentResult& result);
+
+/// A row for each pair of each claim; the claim stands in its first.
+Table claims_table(const ExperimentResult& result);
+
+}  // namespace orthobatch
