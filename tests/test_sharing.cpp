@@ -15,8 +15,8 @@
 namespace orthobatch::test {
 namespace {
 
-std::optional<Place> place_in(std::map<std::string, std::string> variables) {
-  return place_from([&](const char* name) -> const char* {
+std::optional<ranks::Place> place_in(std::map<std::string, std::string> variables) {
+  return ranks::place_from([&](const char* name) -> const char* {
     const auto it = variables.find(name);
     return it == variables.end() ? nullptr : it->second.c_str();
   });
@@ -43,7 +43,8 @@ TEST(Place, ReadsTheEnvironmentEveryoneUses) {
   EXPECT_EQ(place->size, 3);
   EXPECT_EQ(place->address, "node-7");
   EXPECT_EQ(place->port, 29500);
-  EXPECT_TRUE(place->keeps_store);
+  EXPECT_FALSE(place->has_agent);
+  EXPECT_FALSE(place->keeps_store());
 }
 
 TEST(Place, LeavesTheStoreToTorchrunsAgent) {
@@ -51,7 +52,7 @@ TEST(Place, LeavesTheStoreToTorchrunsAgent) {
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   variables["TORCHELASTIC_RESTART_COUNT"] = "2";
   const auto place = place_in(variables);
-  EXPECT_FALSE(place->keeps_store);
+  EXPECT_TRUE(place->has_agent);
   EXPECT_EQ(place->prefix, "attempt_2");
 }
 
@@ -111,7 +112,7 @@ TEST(Share, AnImageBecomesTheSameInWhoeversHands) {
 }
 
 /// Ranks that all have this one's values, and note what is asked of them.
-class Likes : public Ranks {
+class Likes : public ranks::Ranks {
  public:
   explicit Likes(int size) : size_(size) {}
   int size() const override { return size_; }

@@ -35,7 +35,7 @@ Link fit_link(const std::vector<ExchangePoint>& points, int64_t ranks) {
   return {(at * bb - bt * ab) / determinant, determinant / (bt * aa - at * ab)};
 }
 
-Exchanges measure_exchanges(Ranks& ranks, const Session& session) {
+Exchanges measure_exchanges(ranks::Ranks& ranks, const Session& session) {
   Exchanges out;
   out.ranks = ranks.size();
   const ProcessGroup group = ranks.statistics();

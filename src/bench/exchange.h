@@ -32,7 +32,7 @@ struct Exchanges {
 };
 
 /// Every rank calls it.
-Exchanges measure_exchanges(Ranks& ranks, const Session& session);
+Exchanges measure_exchanges(ranks::Ranks& ranks, const Session& session);
 
 /// From medians; two points or more.
 Link fit_link(const std::vector<ExchangePoint>& points, int64_t ranks);

@@ -127,7 +127,7 @@ NetLoad measure_paper_net(const std::string& data, const std::string& layer, con
   return out;
 }
 
-Times measure_step_over(const std::string& data, const std::string& layer, Ranks& ranks,
+Times measure_step_over(const std::string& data, const std::string& layer, ranks::Ranks& ranks,
                         const Session& session, bool small) {
   at::set_num_threads(session.threads);
   const int64_t images = small ? 32 : paper_batch;

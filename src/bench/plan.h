@@ -45,7 +45,7 @@ int64_t paying_ranks(const NetLoad& net, const Link& link);
 NetLoad measure_paper_net(const std::string& data, const std::string& layer, const Session& session,
                           bool small);
 /// The same step over the ranks, milliseconds.
-Times measure_step_over(const std::string& data, const std::string& layer, Ranks& ranks,
+Times measure_step_over(const std::string& data, const std::string& layer, ranks::Ranks& ranks,
                         const Session& session, bool small);
 
 /// ResNet-50 with groups of so many channels, 32 images of 224×224 a rank. Its time is that of its

@@ -168,7 +168,7 @@ bench::Session session_of(const BenchArguments& a, StatusLine& status, int share
 int run_in_processes(const BenchArguments& a, int processes) {
   check_place(a.json);
   const nlohmann::json about = {{"verb", "bench"}, {"quick", a.quick}, {"repeats", a.repeats}};
-  return run_in_ranks(a.ranks, processes, about, [&](Ranks& ranks) {
+  return run_in_ranks(a.ranks, processes, about, [&](ranks::Ranks& ranks) {
     StatusLine status;
     bench::Session session = session_of(a, status, processes_here(a.ranks, processes));
     if (!ranks.leads()) session.progress = [](const std::string&, int64_t, int64_t) {};

@@ -104,7 +104,8 @@ nlohmann::ordered_json to_json(const Exchanges& e, const std::vector<NetLoad>& n
 
 }  // namespace
 
-void bench_ranks(Ranks& ranks, const bench::Session& session, const std::string& json, bool small) {
+void bench_ranks(ranks::Ranks& ranks, const bench::Session& session, const std::string& json,
+                 bool small) {
   const auto print = [&](const std::string& text) {
     if (!ranks.leads()) return;
     fmt::print("{}\n", text);

@@ -57,7 +57,7 @@ void print_tables(const std::vector<ExperimentResult>& results, const std::strin
   }
 }
 
-int reproduce(ReproduceArguments a, Ranks& ranks) {
+int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
   Experiment all = find_experiment(a.experiment);
   ExperimentChanges without_rows = a.changes;
   without_rows.rows.clear();
@@ -145,7 +145,7 @@ void add_reproduce(CLI::App& app, Run& run) {
       }
       const nlohmann::json about = {{"verb", "reproduce"}, {"experiment", a->experiment}};
       return run_in_ranks(a->ranks, processes, about,
-                          [a](Ranks& ranks) { return reproduce(*a, ranks); });
+                          [a](ranks::Ranks& ranks) { return reproduce(*a, ranks); });
     };
   });
 }

@@ -31,7 +31,7 @@ constexpr const char *waits = "wait", *ends = "end";
 
 Reproduction::Reproduction(const Experiment& experiment, const Experiment& all,
                            const ReproduceOptions& options, Progress& progress,
-                           const std::atomic<bool>& stop, Ranks& ranks)
+                           const std::atomic<bool>& stop, ranks::Ranks& ranks)
     : experiment_(experiment),
       all_(all),
       options_(options),
@@ -151,7 +151,7 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
     return finished;
   } catch (const Diverged&) {
     throw;  // its line in metrics.jsonl says all
-  } catch (const RankError&) {
+  } catch (const ranks::RankError&) {
     throw;
   } catch (const std::exception& error) {
     try {
@@ -161,7 +161,7 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
     }
     // The others are in the middle of it, and could not follow into the next row.
     if (begun && !ranks_.alone())
-      throw RankError(fmt::format("{}: {}", job.label(), message_of(error)));
+      throw ranks::RankError(fmt::format("{}: {}", job.label(), message_of(error)));
     throw;
   }
 }
@@ -238,7 +238,7 @@ void Reproduction::make(Job& job, Outcome& outcome) {
   } catch (const Diverged& error) {
     outcome.diverged.push_back(fmt::format("{}: {}", job.label(), error.what()));
     progress_.line(outcome.diverged.back());
-  } catch (const RankError&) {
+  } catch (const ranks::RankError&) {
     throw;
   } catch (const std::exception& error) {
     outcome.failed.push_back(fmt::format("{}: {}", job.label(), message_of(error)));

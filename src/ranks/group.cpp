@@ -1,35 +1,69 @@
+#include <c10/util/Logging.h>
+#include <fmt/core.h>
+#include <netdb.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <torch/types.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <future>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/text.h"
 #include "nn/message.h"
-#include "ranks/address.h"
 #include "ranks/meeting.h"
 #include "ranks/ranks.h"
-#include "ranks/store_impl.h"
 
-namespace orthobatch {
+namespace orthobatch::ranks {
 namespace {
 
 using Gloo = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 using Clock = std::chrono::steady_clock;
 
-Gloo make_group(Meeting& meeting, const std::string& name) {
-  const Place& place = meeting.place();
-  auto options = c10d::ProcessGroupGloo::Options::create(place.timeout);
+/// The address, as numbers, under which this host is seen from there. (c10d would take that of the
+/// host's name, which on Debian is 127.0.1.1.)
+std::string own_address(const std::string& towards, int port) {
+  addrinfo hints{}, *list = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  std::string out;
+  if (::getaddrinfo(towards.c_str(), std::to_string(port).c_str(), &hints, &list) == 0) {
+    for (const addrinfo* to = list; to && out.empty(); to = to->ai_next) {
+      sockaddr_storage own{};
+      auto* address = reinterpret_cast<sockaddr*>(&own);
+      socklen_t size = sizeof own;
+      char text[NI_MAXHOST];
+      // Connecting a datagram socket sends nothing: it only chooses the interface.
+      const int socket = ::socket(to->ai_family, to->ai_socktype, 0);
+      if (::connect(socket, to->ai_addr, to->ai_addrlen) == 0 &&
+          ::getsockname(socket, address, &size) == 0 &&
+          ::getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
+        out = text;
+      ::close(socket);
+    }
+    ::freeaddrinfo(list);
+  }
+  if (out.empty()) throw RankError(fmt::format("no route from this host to {}", towards));
+  return out;
+}
+
+Gloo make_group(const Place& place, const StorePointer& store, const std::string& name) {
+  using Group = c10d::ProcessGroupGloo;
+  auto options = Group::Options::create(place.timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-  options->devices.push_back(
-      interface && *interface ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
-                              : c10d::ProcessGroupGloo::createDeviceForHostname(
-                                    own_address(place.address, place.port)));
-  auto store = c10::make_intrusive<c10d::PrefixStore>(name, meeting.store().impl().store);
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.size, options);
+  if (!place.file.empty())
+    options->devices.push_back(Group::createDeviceForHostname("127.0.0.1"));
+  else if (interface && *interface)
+    options->devices.push_back(Group::createDeviceForInterface(interface));
+  else
+    options->devices.push_back(
+        Group::createDeviceForHostname(own_address(place.address, place.port)));
+  return c10::make_intrusive<Group>(c10::make_intrusive<c10d::PrefixStore>(name, store), place.rank,
+                                    place.size, options);
 }
 
 /// What Gloo says, without the line of its source where it says it.
@@ -50,12 +84,14 @@ void wait_for(c10d::Work& work) {
 /// Two groups of Gloo, so that no layer's statistics wait behind the gradients that are under way.
 class GlooRanks : public Ranks {
  public:
-  GlooRanks(const Place& place, const nlohmann::json& about) : meeting_(place) {
+  explicit GlooRanks(const Place& place) : meeting_(place) {}
+
+  void meet(nlohmann::json about) {
+    about["WORLD_SIZE"] = size();
+    meeting_.enter();
+    // Tensors of different size would end the process in a thread of Gloo's.
     meeting_.agree("settings", about);
-    or_lost([&] {
-      statistics_ = std::make_shared<Statistics>(*this, make_group(meeting_, "statistics"));
-      gradients_ = make_group(meeting_, "gradients");
-    });
+    or_lost([&] { connect(); });
   }
 
   int rank() const override { return meeting_.place().rank; }
@@ -91,12 +127,7 @@ class GlooRanks : public Ranks {
 
   std::function<void()> begin_sum(at::Tensor t) override { return begin_sum(gradients_, t); }
 
-  void fail(const std::string& why) override {
-    meeting_.fail(why);
-    abandon();
-  }
-  void see_off() override { meeting_.see_off(); }
-  bool asked_to_stop() const override { return meeting_.asked_to_stop(); }
+  void leave(const std::string& error) override { meeting_.leave(error); }
   double seconds_waited() const override { return seconds_; }
 
  private:
@@ -120,6 +151,24 @@ class GlooRanks : public Ranks {
     GlooRanks& ranks_;
   };
 
+  /// On another thread, and over a store of its own: Gloo waits there for a rank that does not
+  /// come.
+  void connect() {
+    using Groups = std::pair<Gloo, Gloo>;
+    std::packaged_task<Groups()> task([place = meeting_.place()]() -> Groups {
+      const StorePointer store = open_store(place, /*serve=*/false);
+      return {make_group(place, store, "statistics"), make_group(place, store, "gradients")};
+    });
+    std::future<Groups> groups = task.get_future();
+    std::thread(std::move(task)).detach();
+    if (!meeting_.wait(
+            [&] { return groups.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }))
+      meeting_.lost("Gloo did not connect");
+    Gloo statistics;
+    std::tie(statistics, gradients_) = groups.get();
+    statistics_ = std::make_shared<Statistics>(*this, statistics);
+  }
+
   std::function<void()> begin_sum(const Gloo& group, const at::Tensor& t) {
     c10::intrusive_ptr<c10d::Work> work;
     or_lost([&] {
@@ -135,20 +184,12 @@ class GlooRanks : public Ranks {
     const auto start = Clock::now();
     try {
       exchange();
-      meeting_.count();
       seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
     } catch (const RankError&) {
       throw;
     } catch (const std::exception& error) {
-      abandon();
       meeting_.lost(plain_text(error));
     }
-  }
-
-  /// Groups that lost a rank are not taken down: that would wait for it.
-  void abandon() {
-    if (statistics_) new Gloo(statistics_->gloo);
-    if (gradients_) new Gloo(gradients_);
   }
 
   Meeting meeting_;
@@ -164,8 +205,18 @@ Ranks& this_process() {
   return alone;
 }
 
-std::unique_ptr<Ranks> join_ranks(const Place& place, const nlohmann::json& about) {
-  return std::make_unique<GlooRanks>(place, about);
+Ranks& join_ranks(const Place& place, const nlohmann::json& about) {
+  // c10d logs each attempt to connect and each error, which we tell ourselves.
+  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
+  c10::initLogging();
+  static auto* joined = new GlooRanks(place);
+  try {
+    joined->meet(about);
+  } catch (const std::exception& error) {
+    joined->leave(message_of(error));
+    throw;
+  }
+  return *joined;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::ranks

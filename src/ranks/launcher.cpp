@@ -1,6 +1,7 @@
 #include "ranks/launcher.h"
 
 #include <fmt/core.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,17 +18,24 @@
 
 #include "ranks/meeting.h"
 
-namespace orthobatch {
+namespace orthobatch::ranks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr const char* loopback = "127.0.0.1";
-constexpr milliseconds watching(50), grace(2000), longer_grace(15'000);
+constexpr milliseconds watching(20), grace_if_stopped(500), grace(15'000);
+
+/// A file without a name, for c10d's FileStore: this process and the ranks it starts can open it,
+/// and it goes with the last of them.
+std::string nameless_file() {
+  const int file = ::memfd_create("orthobatch-store", 0);
+  if (file < 0) throw std::system_error(errno, std::generic_category(), "memfd_create");
+  return fmt::format("/proc/self/fd/{}", file);
+}
 
 /// This process's environment, with these in it.
-std::vector<std::string> with(const std::map<std::string, std::string>& own) {
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& own) {
   std::vector<std::string> out;
   for (char** v = environ; *v; ++v) {
     const std::string variable = *v;
@@ -39,17 +47,19 @@ std::vector<std::string> with(const std::map<std::string, std::string>& own) {
 
 class Children {
  public:
-  explicit Children(const Launch& launch)
-      : launch_(launch), store_(Store::keep(loopback, 0, launch.timeout)) {
+  explicit Children(const Launch& launch) : launch_(launch), meeting_(place_of(launch)) {
     for (int rank = 0; rank < launch.processes; ++rank) start(rank);
   }
 
   int wait() {
-    bool stopping = false;
+    bool passed_on = false;
     while (std::any_of(children_.begin(), children_.end(), runs)) {
       for (Child& child : children_) look(child);
-      if (launch_.interrupted && !stopping) ask_to_stop(store_);
-      stopping = launch_.interrupted;
+      if (launch_.interrupted && !passed_on) {
+        for (const Child& child : children_)
+          if (runs(child)) ::kill(child.process, SIGTERM);
+        passed_on = true;
+      }
       if (lost_) end_the_rest();
       std::this_thread::sleep_for(watching);
     }
@@ -60,19 +70,25 @@ class Children {
   struct Child {
     int rank;
     pid_t process;
-    bool ended = false;
+    bool ended = false, stopped = false, given_up = false;
   };
   static bool runs(const Child& child) { return !child.ended; }
 
+  static Place place_of(const Launch& launch) {
+    Place out;
+    out.rank = -1;
+    out.size = launch.processes;
+    out.file = nameless_file();
+    out.timeout = launch.timeout;
+    return out;
+  }
+
   void start(int rank) {
-    const std::string of_all = std::to_string(launch_.processes), own = std::to_string(rank);
-    std::vector<std::string> variables = with({{"RANK", own},
-                                               {"LOCAL_RANK", own},
-                                               {"WORLD_SIZE", of_all},
-                                               {"LOCAL_WORLD_SIZE", of_all},
-                                               {"MASTER_ADDR", loopback},
-                                               {"MASTER_PORT", std::to_string(store_.port())},
-                                               {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+    const std::string size = std::to_string(launch_.processes);
+    std::vector<std::string> variables = environment_with({{"RANK", std::to_string(rank)},
+                                                           {"WORLD_SIZE", size},
+                                                           {"LOCAL_WORLD_SIZE", size},
+                                                           {file_variable, meeting_.place().file}});
     std::vector<char*> environment;
     for (std::string& v : variables) environment.push_back(v.data());
     environment.push_back(nullptr);
@@ -80,7 +96,7 @@ class Children {
     const pid_t child = ::fork();
     if (child < 0) throw std::system_error(errno, std::generic_category(), "cannot start a rank");
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // ranks stop where nobody watches over them
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // where this process is killed its ranks stop
       if (::getppid() != parent) ::_exit(1);
       ::execve("/proc/self/exe", launch_.argv, environment.data());
       ::_exit(127);
@@ -90,34 +106,45 @@ class Children {
 
   void look(Child& child) {
     int status = 0;
-    if (child.ended || ::waitpid(child.process, &status, WNOHANG) != child.process) return;
-    child.ended = true;
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (code == 0) return;
-    if (code_ == 0) code_ = code;
-    if (WIFSIGNALED(status)) {
-      const std::string why =
-          fmt::format("rank {} (process {}) was ended by signal {} ({})", child.rank, child.process,
-                      WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-      launch_.complain(why);
-      tell_verdict(store_, {child.rank, why});
-    }
-    if (!lost_) lost_ = Clock::now();
+    const int changes = WNOHANG | WUNTRACED | WCONTINUED;
+    if (child.ended || ::waitpid(child.process, &status, changes) != child.process) return;
+    child.stopped = WIFSTOPPED(status);
+    child.ended = WIFEXITED(status) || WIFSIGNALED(status);
+    if (child.ended) note_end(child, status);
   }
 
-  /// The others end by themselves; one that the verdict names may not be able to.
+  void note_end(const Child& child, int status) {
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    if (code == 0) return;
+    if (code_ == 0) code_ = code;
+    if (!lost_) lost_ = Clock::now();
+    const std::string name = fmt::format("rank {} (process {})", child.rank, child.process);
+    if (WIFEXITED(status)) {
+      if (code < 128) meeting_.tell(fmt::format("{} ended with exit code {}", name, code));
+    } else if (child.given_up) {
+      launch_.complain(fmt::format("{} did not end by itself and was killed", name));
+    } else {
+      const int number = WTERMSIG(status);
+      const std::string why =
+          fmt::format("{} was ended by signal {} ({})", name, number, ::strsignal(number));
+      if (!launch_.interrupted) launch_.complain(why);
+      meeting_.tell(why);
+    }
+  }
+
+  /// They end by themselves, unless one is stopped or hangs.
   void end_the_rest() {
     const auto waited = Clock::now() - *lost_;
-    const std::optional<Verdict> verdict = look_for_verdict(store_);
     for (Child& child : children_) {
-      const bool named = verdict && verdict->rank == child.rank && waited > grace;
-      if (child.ended || (!named && waited < launch_.timeout + longer_grace)) continue;
+      if (child.ended || waited < (child.stopped ? grace_if_stopped : launch_.timeout + grace))
+        continue;
+      child.given_up = true;
       ::kill(child.process, SIGKILL);
     }
   }
 
   const Launch& launch_;
-  Store store_;
+  Meeting meeting_;
   std::vector<Child> children_;
   int code_ = 0;
   std::optional<Clock::time_point> lost_;  ///< when the first rank ended that did not end well
@@ -127,4 +154,4 @@ class Children {
 
 int launch(const Launch& launch) { return Children(launch).wait(); }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::ranks

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstring>
 
-namespace orthobatch {
+namespace orthobatch::ranks {
 namespace {
 
 /// A whole number from `low` to `high`.
@@ -37,16 +37,19 @@ std::optional<Place> place_from(const Environment& environment) {
   Place out;
   out.size = number_in(environment, "WORLD_SIZE", 1, 1 << 16);
   out.rank = number_in(environment, "RANK", 0, out.size - 1);
+  if (is_set(environment, file_variable)) {
+    out.file = environment(file_variable);
+    return out;
+  }
   if (!is_set(environment, "MASTER_ADDR"))
     throw std::invalid_argument("MASTER_ADDR: expected the host of rank 0, found none");
   out.address = environment("MASTER_ADDR");
   out.port = number_in(environment, "MASTER_PORT", 1, 65535);
-  // torchrun's words for it, which our own launcher uses too.
   if (const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE"))
-    out.keeps_store = std::string(agent) != "True";
+    out.has_agent = std::string(agent) == "True";
   if (const char* attempt = environment("TORCHELASTIC_RESTART_COUNT"))
     out.prefix = fmt::format("attempt_{}", attempt);
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::ranks

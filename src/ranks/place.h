@@ -1,5 +1,5 @@
 #pragma once
-// Which of how many processes this one is, and where they meet: the environment everyone uses.
+// Which of how many processes this one is, and where they meet.
 
 #include <chrono>
 #include <functional>
@@ -7,29 +7,33 @@
 #include <stdexcept>
 #include <string>
 
-namespace orthobatch {
+namespace orthobatch::ranks {
 
-/// A training that cannot go on for want of another rank, or of the way to it. The text names it.
+/// Another rank, or the connection to it, is lost. The text names the rank.
 struct RankError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 struct Place {
   int rank = 0, size = 1;
-  std::string address;  ///< of the store: a name or a number
+  std::string file;     ///< of c10d's FileStore, where our launcher started the ranks; else empty
+  std::string address;  ///< of c10d's TCPStore: a name or a number
   int port = 0;
-  /// Rank 0 keeps the store; false: whoever started the ranks does, as torchrun and our own
-  /// launcher do.
-  bool keeps_store = true;
-  std::string prefix;  ///< of the store's keys: one for each attempt of torchrun
+  bool has_agent = false;  ///< torchrun's agent keeps the TCPStore; else rank 0 does
+  std::string prefix;      ///< of the store's keys: one for each attempt of torchrun
   std::chrono::milliseconds timeout{300'000};
+
+  bool keeps_store() const { return file.empty() && !has_agent && rank == 0; }
 };
 
 /// As std::getenv.
 using Environment = std::function<const char*(const char*)>;
 
-/// The place that RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT tell; none where RANK and
-/// WORLD_SIZE are not set. Throws std::invalid_argument that names the variable at fault.
+/// From RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; none where RANK and WORLD_SIZE are not set.
+/// Throws std::invalid_argument that names the variable at fault.
 std::optional<Place> place_from(const Environment& environment);
 
-}  // namespace orthobatch
+/// The variable by which the launcher names Place::file.
+constexpr const char* file_variable = "ORTHOBATCH_STORE";
+
+}  // namespace orthobatch::ranks

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -13,10 +12,10 @@
 #include "orthobatch/process_group.h"
 #include "ranks/place.h"
 
-namespace orthobatch {
+namespace orthobatch::ranks {
 
-/// As it stands, a process alone; every rank of several calls the same in the same order. Rank 0
-/// leads: it alone reads and writes the run. What fails for another rank's sake throws RankError.
+/// As it stands, a process alone. Every rank of several calls the same in the same order. Rank 0
+/// leads: it alone reads and writes the run. Where another rank is lost, a call throws RankError.
 class Ranks {
  public:
   virtual ~Ranks() = default;
@@ -29,32 +28,30 @@ class Ranks {
   /// For the layers' statistics; none where alone.
   virtual ProcessGroup statistics() { return nullptr; }
 
-  /// Throws on every rank where one has another value, or ended before.
+  /// Throws on every rank where one has another value than rank 0.
   virtual void agree(const std::string& /*topic*/, const nlohmann::json& /*value*/) {}
   /// The leader's text.
   virtual std::string broadcast(const std::string& text) { return text; }
   /// The leader's values, in place.
   virtual void share(const std::vector<at::Tensor>& /*tensors*/) {}
-  /// The sum over all ranks, in place: begun, and there when what it returns has been called.
+  /// Begins the sum over all ranks, in place, and returns what waits for it.
   virtual std::function<void()> begin_sum(at::Tensor /*t*/) {
     return [] {};
   }
   void sum(const at::Tensor& t) { begin_sum(t)(); }
 
-  /// Tells the others why this rank ends.
-  virtual void fail(const std::string& /*why*/) {}
-  /// After that, and before this process ends: stays where the others need it to learn why.
-  virtual void see_off() {}
-  /// Whether whoever started the ranks wants them to end.
-  virtual bool asked_to_stop() const { return false; }
-  /// That this process has waited for others, in all.
+  /// Called once, at the end. `error`: why this rank ends before the others, who are told; or
+  /// empty.
+  virtual void leave(const std::string& /*error*/) {}
+  /// Time in exchanges so far, waiting for other ranks included.
   virtual double seconds_waited() const { return 0; }
 };
 
 /// This process alone.
 Ranks& this_process();
 
-/// The ranks that meet at a place; returns when all are there and have the same `about`.
-std::unique_ptr<Ranks> join_ranks(const Place& place, const nlohmann::json& about);
+/// Returns when all ranks are at the place and have the same `about`. The result lives as long as
+/// the process: destructors of c10d wait for other ranks.
+Ranks& join_ranks(const Place& place, const nlohmann::json& about);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::ranks

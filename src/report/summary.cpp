@@ -179,8 +179,8 @@ std::string to_markdown(const ExperimentResult& result) {
       break;
     }
   const double share = result.experiment.loss_share;
-  const std::vector<int> places = ranks(our_errors(result));
-  const std::vector<int> paper_places = ranks(paper_errors(result));
+  const std::vector<int> places = ranks_of(our_errors(result));
+  const std::vector<int> paper_places = ranks_of(paper_errors(result));
   out += markdown_row({"layer", "paper: error %", share != 1 ? loss_name(share) : "epoch", "place",
                        "here: best error %", "epoch", loss_name(share), "place", "last error %",
                        "time × BN"});
