@@ -43,7 +43,7 @@ TEST(Place, ReadsTheEnvironmentEveryoneUses) {
   EXPECT_EQ(place->size, 3);
   EXPECT_EQ(place->address, "node-7");
   EXPECT_EQ(place->port, 29500);
-  EXPECT_FALSE(place->has_agent);
+  EXPECT_FALSE(place->has_launcher);
   EXPECT_FALSE(place->keeps_store());
 }
 
@@ -52,8 +52,16 @@ TEST(Place, LeavesTheStoreToTorchrunsAgent) {
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   variables["TORCHELASTIC_RESTART_COUNT"] = "2";
   const auto place = place_in(variables);
-  EXPECT_TRUE(place->has_agent);
+  EXPECT_TRUE(place->has_launcher);
   EXPECT_EQ(place->prefix, "attempt_2");
+}
+
+TEST(Place, OfOurLauncherIsAFile) {
+  const auto place =
+      place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {ranks::file_variable, "/a/file"}});
+  EXPECT_EQ(place->address, "/a/file");
+  EXPECT_EQ(place->port, 0);
+  EXPECT_FALSE(place->keeps_store());
 }
 
 TEST(Place, NamesTheVariableAtFault) {

@@ -25,6 +25,10 @@ namespace {
 using Gloo = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 using Clock = std::chrono::steady_clock;
 
+using namespace std::chrono_literals;
+
+constexpr auto time_to_read = 1s;  // why a rank ended, from its store
+
 /// The address, as numbers, under which this host is seen from there. (c10d would take that of the
 /// host's name, which on Debian is 127.0.1.1.)
 std::string own_address(const std::string& towards, int port) {
@@ -55,13 +59,11 @@ Gloo make_group(const Place& place, const StorePointer& store, const std::string
   using Group = c10d::ProcessGroupGloo;
   auto options = Group::Options::create(place.timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-  if (!place.file.empty())
-    options->devices.push_back(Group::createDeviceForHostname("127.0.0.1"));
-  else if (interface && *interface)
+  if (interface && *interface)
     options->devices.push_back(Group::createDeviceForInterface(interface));
   else
-    options->devices.push_back(
-        Group::createDeviceForHostname(own_address(place.address, place.port)));
+    options->devices.push_back(Group::createDeviceForHostname(
+        place.port == 0 ? "127.0.0.1" : own_address(place.address, place.port)));
   return c10::make_intrusive<Group>(c10::make_intrusive<c10d::PrefixStore>(name, store), place.rank,
                                     place.size, options);
 }
@@ -94,8 +96,8 @@ class GlooRanks : public Ranks {
     or_lost([&] { connect(); });
   }
 
-  int rank() const override { return meeting_.place().rank; }
-  int size() const override { return meeting_.place().size; }
+  int rank() const override { return meeting_.place.rank; }
+  int size() const override { return meeting_.place.size; }
   ProcessGroup statistics() override { return ProcessGroup(statistics_); }
 
   void agree(const std::string& topic, const nlohmann::json& value) override {
@@ -104,30 +106,24 @@ class GlooRanks : public Ranks {
   std::string broadcast(const std::string& text) override { return meeting_.broadcast(text); }
 
   void share(const std::vector<at::Tensor>& tensors) override {
-    int64_t size = 0;
-    for (const at::Tensor& t : tensors) size += static_cast<int64_t>(t.nbytes());
-    at::Tensor packed = torch::empty({size}, torch::kByte);
-    const auto each = [&](const auto& copy) {
-      uint8_t* at = packed.data_ptr<uint8_t>();
+    or_lost([&] {
+      std::vector<c10::intrusive_ptr<c10d::Work>> begun;
       for (const at::Tensor& t : tensors) {
         TORCH_CHECK(t.is_non_overlapping_and_dense(), "expected a dense tensor to share");
-        copy(at, static_cast<uint8_t*>(t.data_ptr()), t.nbytes());
-        at += t.nbytes();
+        std::vector<at::Tensor> one = {t};
+        begun.push_back(gradients_->broadcast(one));
       }
-    };
-    if (leads())
-      each([](uint8_t* at, const uint8_t* of, size_t bytes) { std::memcpy(at, of, bytes); });
-    or_lost([&] {
-      std::vector<at::Tensor> one = {packed};
-      wait_for(*gradients_->broadcast(one));
+      for (const auto& work : begun) wait_for(*work);
     });
-    if (!leads())
-      each([](const uint8_t* at, uint8_t* of, size_t bytes) { std::memcpy(of, at, bytes); });
   }
 
   std::function<void()> begin_sum(at::Tensor t) override { return begin_sum(gradients_, t); }
 
-  void leave(const std::string& error) override { meeting_.leave(error); }
+  void leave(const std::string& error) override {
+    if (error.empty()) return sum(torch::zeros({1}));
+    meeting_.tell(fmt::format("rank {} ended: {}", rank(), error));
+    if (meeting_.place.keeps_store()) std::this_thread::sleep_for(time_to_read);
+  }
   double seconds_waited() const override { return seconds_; }
 
  private:
@@ -155,15 +151,14 @@ class GlooRanks : public Ranks {
   /// come.
   void connect() {
     using Groups = std::pair<Gloo, Gloo>;
-    std::packaged_task<Groups()> task([place = meeting_.place()]() -> Groups {
+    std::packaged_task<Groups()> task([place = meeting_.place]() -> Groups {
       const StorePointer store = open_store(place, /*serve=*/false);
       return {make_group(place, store, "statistics"), make_group(place, store, "gradients")};
     });
     std::future<Groups> groups = task.get_future();
     std::thread(std::move(task)).detach();
-    if (!meeting_.wait(
-            [&] { return groups.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }))
-      meeting_.lost("Gloo did not connect");
+    const auto done = [&] { return groups.wait_for(0s) == std::future_status::ready; };
+    if (!meeting_.wait(meeting_.place.timeout, done)) meeting_.lost("Gloo did not connect");
     Gloo statistics;
     std::tie(statistics, gradients_) = groups.get();
     statistics_ = std::make_shared<Statistics>(*this, statistics);

@@ -1,5 +1,3 @@
-#include "ranks/launcher.h"
-
 #include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -9,14 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <optional>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "ranks/meeting.h"
+#include "ranks/ranks.h"
 
 namespace orthobatch::ranks {
 namespace {
@@ -26,28 +23,29 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds watching(20), grace_if_stopped(500), grace(15'000);
 
-/// A file without a name, for c10d's FileStore: this process and the ranks it starts can open it,
-/// and it goes with the last of them.
-std::string nameless_file() {
-  const int file = ::memfd_create("orthobatch-store", 0);
-  if (file < 0) throw std::system_error(errno, std::generic_category(), "memfd_create");
-  return fmt::format("/proc/self/fd/{}", file);
+int checked(int result, const char* what) {
+  if (result < 0) throw std::system_error(errno, std::generic_category(), what);
+  return result;
 }
 
-/// This process's environment, with these in it.
-std::vector<std::string> environment_with(const std::map<std::string, std::string>& own) {
-  std::vector<std::string> out;
-  for (char** v = environ; *v; ++v) {
-    const std::string variable = *v;
-    if (own.count(variable.substr(0, variable.find('='))) == 0) out.push_back(variable);
-  }
-  for (const auto& [name, value] : own) out.push_back(name + "=" + value);
+/// For all ranks: a file without a name, which they inherit and which goes with the last of them.
+Place place_of(const Launch& launch) {
+  Place out;
+  out.size = launch.processes;
+  out.address =
+      fmt::format("/proc/self/fd/{}", checked(::memfd_create("store", 0), "memfd_create"));
+  out.has_launcher = true;
+  out.timeout = launch.timeout;
   return out;
 }
 
 class Children {
  public:
   explicit Children(const Launch& launch) : launch_(launch), meeting_(place_of(launch)) {
+    const std::string size = std::to_string(launch.processes);
+    ::setenv("WORLD_SIZE", size.c_str(), 1);
+    ::setenv("LOCAL_WORLD_SIZE", size.c_str(), 1);
+    ::setenv(file_variable, meeting_.place.address.c_str(), 1);
     for (int rank = 0; rank < launch.processes; ++rank) start(rank);
   }
 
@@ -55,12 +53,11 @@ class Children {
     bool passed_on = false;
     while (std::any_of(children_.begin(), children_.end(), runs)) {
       for (Child& child : children_) look(child);
-      if (launch_.interrupted && !passed_on) {
+      if (launch_.interrupted && !passed_on)
         for (const Child& child : children_)
           if (runs(child)) ::kill(child.process, SIGTERM);
-        passed_on = true;
-      }
-      if (lost_) end_the_rest();
+      passed_on = launch_.interrupted;
+      if (code_ != 0) end_the_rest();
       std::this_thread::sleep_for(watching);
     }
     return code_;
@@ -68,40 +65,22 @@ class Children {
 
  private:
   struct Child {
-    int rank;
+    std::string name;
     pid_t process;
     bool ended = false, stopped = false, given_up = false;
   };
   static bool runs(const Child& child) { return !child.ended; }
 
-  static Place place_of(const Launch& launch) {
-    Place out;
-    out.rank = -1;
-    out.size = launch.processes;
-    out.file = nameless_file();
-    out.timeout = launch.timeout;
-    return out;
-  }
-
   void start(int rank) {
-    const std::string size = std::to_string(launch_.processes);
-    std::vector<std::string> variables = environment_with({{"RANK", std::to_string(rank)},
-                                                           {"WORLD_SIZE", size},
-                                                           {"LOCAL_WORLD_SIZE", size},
-                                                           {file_variable, meeting_.place().file}});
-    std::vector<char*> environment;
-    for (std::string& v : variables) environment.push_back(v.data());
-    environment.push_back(nullptr);
+    ::setenv("RANK", std::to_string(rank).c_str(), 1);
     const pid_t parent = ::getpid();
-    const pid_t child = ::fork();
-    if (child < 0) throw std::system_error(errno, std::generic_category(), "cannot start a rank");
+    const pid_t child = checked(::fork(), "cannot start a rank");
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // where this process is killed its ranks stop
-      if (::getppid() != parent) ::_exit(1);
-      ::execve("/proc/self/exe", launch_.argv, environment.data());
+      if (::getppid() == parent) ::execv("/proc/self/exe", launch_.argv);
       ::_exit(127);
     }
-    children_.push_back({rank, child});
+    children_.push_back({fmt::format("rank {} (process {})", rank, child), child});
   }
 
   void look(Child& child) {
@@ -116,25 +95,21 @@ class Children {
   void note_end(const Child& child, int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     if (code == 0) return;
+    if (code_ == 0) first_failure_ = Clock::now();
     if (code_ == 0) code_ = code;
-    if (!lost_) lost_ = Clock::now();
-    const std::string name = fmt::format("rank {} (process {})", child.rank, child.process);
-    if (WIFEXITED(status)) {
-      if (code < 128) meeting_.tell(fmt::format("{} ended with exit code {}", name, code));
-    } else if (child.given_up) {
-      launch_.complain(fmt::format("{} did not end by itself and was killed", name));
-    } else {
-      const int number = WTERMSIG(status);
-      const std::string why =
-          fmt::format("{} was ended by signal {} ({})", name, number, ::strsignal(number));
+    std::string why = fmt::format("{} ended with exit code {}", child.name, code);
+    if (WIFSIGNALED(status)) {
+      why = child.given_up ? child.name + " did not end by itself and was killed"
+                           : fmt::format("{} was ended by signal {} ({})", child.name,
+                                         WTERMSIG(status), ::strsignal(WTERMSIG(status)));
       if (!launch_.interrupted) launch_.complain(why);
-      meeting_.tell(why);
     }
+    if (code < 128) meeting_.tell(why);  // else a signal stopped it, and with it all
   }
 
   /// They end by themselves, unless one is stopped or hangs.
   void end_the_rest() {
-    const auto waited = Clock::now() - *lost_;
+    const auto waited = Clock::now() - first_failure_;
     for (Child& child : children_) {
       if (child.ended || waited < (child.stopped ? grace_if_stopped : launch_.timeout + grace))
         continue;
@@ -146,8 +121,8 @@ class Children {
   const Launch& launch_;
   Meeting meeting_;
   std::vector<Child> children_;
-  int code_ = 0;
-  std::optional<Clock::time_point> lost_;  ///< when the first rank ended that did not end well
+  int code_ = 0;  ///< of the first that failed
+  Clock::time_point first_failure_;
 };
 
 }  // namespace

@@ -20,8 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds longest_patience(5000), look_again(20);
-constexpr const char *end_key = "end", *entered_key = "entered", *left_key = "left";
+constexpr milliseconds patience(5000), look_again(20);
+constexpr const char* end_key = "end";
 
 std::string key_of(const std::string& what, int rank) { return fmt::format("{}/{}", what, rank); }
 
@@ -29,22 +29,16 @@ std::string seconds_text(milliseconds t) {
   return fmt::format("{} s", std::chrono::duration<double>(t).count());
 }
 
-/// Throws RankError after the patience. The call goes on then, so it must own all it uses: one to a
+/// Throws RankError after the timeout. The call goes on then, so it must own all it uses: one to a
 /// host that is cut off cannot be ended.
 template <typename Call>
-auto within(milliseconds patience, Call call) {
+auto within(milliseconds timeout, Call call) {
   const auto task = std::make_shared<std::packaged_task<decltype(call())()>>(std::move(call));
   auto result = task->get_future();
   std::thread([task] { (*task)(); }).detach();
-  if (result.wait_for(patience) != std::future_status::ready)
-    throw RankError("no answer within " + seconds_text(patience));
+  if (result.wait_for(timeout) != std::future_status::ready)
+    throw RankError("no answer within " + seconds_text(timeout));
   return result.get();
-}
-
-std::string process_text(const Place& place) {
-  char host[256] = "";
-  if (place.file.empty()) ::gethostname(host, sizeof host - 1);
-  return fmt::format("{}{}process {}", host, *host ? ", " : "", ::getpid());
 }
 
 /// The first member in which they differ; empty: none.
@@ -72,7 +66,8 @@ auto without_libuv(Options& options, int) -> decltype(options.useLibUV = false, 
 template <typename Options>
 void without_libuv(Options&, long) {}
 
-StorePointer tcp_store(const Place& place, bool serve) {
+StorePointer make_store(const Place& place, bool serve) {
+  if (place.port == 0) return c10::make_intrusive<c10d::FileStore>(place.address, place.size);
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(place.port);
   options.isServer = serve;
@@ -88,55 +83,39 @@ StorePointer tcp_store(const Place& place, bool serve) {
 
 StorePointer open_store(const Place& place, bool serve) {
   try {
-    StorePointer store;
-    if (!place.file.empty())
-      store = c10::make_intrusive<c10d::FileStore>(place.file, place.size);
-    else
-      store = within(place.timeout + longest_patience, [=] { return tcp_store(place, serve); });
+    const auto store =
+        within(place.timeout + patience, [place, serve] { return make_store(place, serve); });
     store->setTimeout(place.timeout);
     return store;
   } catch (const std::exception& error) {
-    const std::string why = first_line(message_of(error));
-    if (serve)
-      throw RankError(
-          fmt::format("cannot open the store at {}:{}: expected MASTER_ADDR to be an address of "
-                      "this host, and MASTER_PORT a free port ({})",
-                      place.address, place.port, why));
     throw RankError(
-        fmt::format("no store at {}:{} within {}: was rank 0 started, and are MASTER_ADDR and "
-                    "MASTER_PORT the same there? ({})",
-                    place.address, place.port, seconds_text(place.timeout), why));
+        fmt::format("no store at {}:{}: expected rank 0 to run there, and MASTER_PORT to be a port "
+                    "that nothing else uses ({})",
+                    place.address, place.port, first_line(message_of(error))));
   }
 }
 
-Meeting::Meeting(const Place& place)
-    : place_(place),
-      patience_(std::min(place.timeout, longest_patience)),
-      store_(*new StorePointer(open_store(place, place.keeps_store()))),
-      names_(place.size) {}
+Meeting::Meeting(const Place& at)
+    : place(at), store_(*new StorePointer(open_store(at, at.keeps_store()))) {}
 
-/// The store's answer to a call.
 template <typename Call>
 auto Meeting::ask(Call call) {
   try {
     if (store_gone_) throw RankError("no answer before");
-    return within(patience_, [store = store_, call] { return call(*store); });
+    return within(std::min(place.timeout, patience),
+                  [store = store_, call] { return call(*store); });
   } catch (const std::exception& error) {
     store_gone_ = true;
-    throw RankError(store_lost(first_line(message_of(error))));
+    throw RankError(fmt::format(
+        "no answer from {} ({}:{}): killed, stopped, or cut off. See its own output, then start "
+        "all ranks again ({})",
+        place.has_launcher ? "the launcher" : "rank 0", place.address, place.port,
+        first_line(message_of(error))));
   }
 }
 
 void Meeting::set(const std::string& key, const std::string& text) {
-  ask([=](c10d::Store& store) { store.set(key, std::vector<uint8_t>(text.begin(), text.end())); });
-}
-
-int64_t Meeting::add(const std::string& key, int64_t more) {
-  return ask([=](c10d::Store& store) { return store.add(key, more); });
-}
-
-bool Meeting::check(const std::vector<std::string>& keys) {
-  return ask([=](c10d::Store& store) { return store.check(keys); });
+  ask([=](c10d::Store& s) { s.set(key, std::vector<uint8_t>(text.begin(), text.end())); });
 }
 
 std::optional<std::string> Meeting::look(const std::string& key) {
@@ -147,42 +126,38 @@ std::optional<std::string> Meeting::look(const std::string& key) {
   });
 }
 
-std::vector<std::string> Meeting::keys_of(const std::string& what) const {
-  std::vector<std::string> out;
-  for (int r = 0; r < place_.size; ++r) out.push_back(key_of(what, r));
+/// Whether the first `count` ranks have set their key.
+bool Meeting::all_have(const std::string& what, int count) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < count; ++rank) keys.push_back(key_of(what, rank));
+  return ask([=](c10d::Store& store) { return store.check(keys); });
+}
+
+std::string Meeting::names_without(const std::string& what, int count) {
+  std::string out;
+  for (int rank = 0; rank < count; ++rank) {
+    if (look(key_of(what, rank))) continue;
+    const std::string who =
+        look(key_of("who", rank))
+            .value_or("not started, or with another MASTER_ADDR or MASTER_PORT");
+    out += fmt::format("{}rank {} ({})", out.empty() ? "" : ", ", rank, who);
+  }
   return out;
 }
 
-std::string Meeting::name_of(int rank) {
-  if (names_[rank].empty()) names_[rank] = look(key_of("who", rank)).value_or("");
-  return names_[rank].empty() ? fmt::format("rank {}", rank)
-                              : fmt::format("rank {} ({})", rank, names_[rank]);
-}
-
-std::string Meeting::store_lost(const std::string& error) const {
-  std::string keeper = "the store of the run";
-  if (place_.has_agent)
-    keeper = fmt::format("torchrun's agent at {}:{}", place_.address, place_.port);
-  else if (place_.file.empty())
-    keeper = names_[0].empty() ? fmt::format("rank 0 ({}:{})", place_.address, place_.port)
-                               : fmt::format("rank 0 ({})", names_[0]);
-  return fmt::format(
-      "{} does not answer: killed, stopped, or cut off. See its own output, then start all ranks "
-      "again ({})",
-      keeper, error);
-}
-
 void Meeting::enter() {
-  const std::string own = process_text(place_);
-  add(entered_key, 1);
-  if (add(key_of("place", place_.rank), 1) > 1)
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const std::string who = fmt::format("{}, process {}", host, ::getpid());
+  const std::string key = key_of("place", place.rank);
+  if (ask([=](c10d::Store& store) { return store.add(key, 1); }) > 1)
     throw RankError(
-        tell(fmt::format("two processes have RANK {}: {} is one of them", place_.rank, own)));
-  set(key_of("who", place_.rank), own);
+        tell(fmt::format("two processes have RANK {}: {} is one of them", place.rank, who)));
+  set(key_of("who", place.rank), who);
 }
 
-bool Meeting::wait(const std::function<bool()>& done) {
-  const auto until = Clock::now() + place_.timeout;
+bool Meeting::wait(milliseconds timeout, const std::function<bool()>& done) {
+  const auto until = Clock::now() + timeout;
   while (!done()) {
     if (const auto why = look(end_key)) throw RankError(*why);
     if (Clock::now() > until) return false;
@@ -191,68 +166,36 @@ bool Meeting::wait(const std::function<bool()>& done) {
   return true;
 }
 
-/// Names of the ranks that have not set their key.
-std::string Meeting::names_without(const std::string& what) {
-  std::string out;
-  for (int r = 0; r < place_.size; ++r)
-    if (!check({key_of(what, r)})) out += (out.empty() ? "" : ", ") + name_of(r);
-  return out;
-}
-
-/// Of the ranks that have not set their key.
-std::string Meeting::absent(const std::string& what) {
-  const std::string never = names_without("who");
-  if (!never.empty())
-    return fmt::format(
-        "{} did not connect within {}: start every rank with the same MASTER_ADDR "
-        "and MASTER_PORT",
-        never, seconds_text(place_.timeout));
-  return fmt::format("{} connected but did not go on within {}", names_without(what),
-                     seconds_text(place_.timeout));
+void Meeting::wait_for(const std::string& what, int count) {
+  if (wait(place.timeout, [&] { return all_have(what, count); })) return;
+  throw RankError(tell(
+      fmt::format("waited {} for {}", seconds_text(place.timeout), names_without(what, count))));
 }
 
 void Meeting::agree(const std::string& topic, const nlohmann::json& value) {
-  const std::string what = fmt::format("agreement {}", agreements_++);
-  const std::string leaders = key_of(what, 0);
-  if (place_.rank == 0) {
-    set(leaders, value.dump());
-  } else {
-    if (!wait([&] { return check({leaders}); })) throw RankError(tell(absent(what)));
-    const std::string found = difference(parse_json(*look(leaders), topic), value);
-    if (!found.empty())
-      throw RankError(tell(fmt::format("{}: {} differ: {}", name_of(place_.rank), topic, found)));
-    set(key_of(what, place_.rank), "agrees");
-  }
-  if (!wait([&] { return check(keys_of(what)); })) throw RankError(tell(absent(what)));
-  name_of(0);  // for when the store is gone
+  const std::string leaders = broadcast(value.dump());
+  const std::string found = difference(parse_json(leaders, topic), value);
+  if (!found.empty())
+    throw RankError(tell(fmt::format("rank {}: {} differ: {}", place.rank, topic, found)));
+  const std::string what = fmt::format("agreement {}", topics_);
+  set(key_of(what, place.rank), "1");
+  wait_for(what, place.size);
 }
 
 std::string Meeting::broadcast(const std::string& text) {
-  const std::string key = fmt::format("text {}", broadcasts_++);
-  if (place_.rank == 0) {
-    set(key, text);
-    return text;
-  }
-  if (!wait([&] { return check({key}); }))
-    throw RankError(tell(fmt::format("{} connected but did not go on within {}", name_of(0),
-                                     seconds_text(place_.timeout))));
-  return *look(key);
+  const std::string what = fmt::format("text {}", ++topics_);
+  if (place.rank == 0) set(key_of(what, 0), text);
+  wait_for(what, 1);
+  return *look(key_of(what, 0));
 }
 
 void Meeting::lost(const std::string& error) {
-  // A roll call: whoever lives fails in the same exchange.
-  const std::string what = "lost";
-  set(key_of(what, place_.rank), "1");
-  const auto until = Clock::now() + patience_;
-  while (!check(keys_of(what)) && Clock::now() < until) {
-    if (const auto why = look(end_key)) throw RankError(*why);
-    std::this_thread::sleep_for(look_again);
-  }
-  const std::string silent = names_without(what);
-  throw RankError(tell(
-      silent.empty()
-          ? fmt::format("a connection between the ranks broke, and all of them live ({})", error)
-          : fmt::format("no answer from {}: killed, stopped, or cut off ({})", silent, error)));
+  // A roll call: every rank that lives fails in the same exchange.
+  set(key_of("lost", place.rank), "1");
+  if (wait(std::min(place.timeout, patience), [&] { return all_have("lost", place.size); }))
+    throw RankError(tell(fmt::format("a connection between the ranks broke ({})", error)));
+  throw RankError(tell(fmt::format("no answer from {}: killed, stopped, or cut off ({})",
+                                   names_without("lost", place.size), error)));
 }
 
 std::string Meeting::tell(const std::string& why) noexcept {
@@ -263,18 +206,6 @@ std::string Meeting::tell(const std::string& why) noexcept {
     // The others see that the connection is closed.
   }
   return why;
-}
-
-void Meeting::leave(const std::string& error) noexcept {
-  try {
-    if (!error.empty()) tell(fmt::format("{} ended: {}", name_of(place_.rank), error));
-    add(left_key, 1);
-    const auto until = Clock::now() + patience_;
-    while (place_.keeps_store() && add(left_key, 0) < add(entered_key, 0) && Clock::now() < until)
-      std::this_thread::sleep_for(look_again);
-  } catch (const std::exception&) {
-    // Whoever kept the store has left.
-  }
 }
 
 }  // namespace orthobatch::ranks

@@ -16,24 +16,21 @@ struct RankError : std::runtime_error {
 
 struct Place {
   int rank = 0, size = 1;
-  std::string file;     ///< of c10d's FileStore, where our launcher started the ranks; else empty
-  std::string address;  ///< of c10d's TCPStore: a name or a number
-  int port = 0;
-  bool has_agent = false;  ///< torchrun's agent keeps the TCPStore; else rank 0 does
-  std::string prefix;      ///< of the store's keys: one for each attempt of torchrun
+  std::string address;        ///< host of c10d's TCPStore, or path of its FileStore
+  int port = 0;               ///< 0: a FileStore
+  bool has_launcher = false;  ///< our own or torchrun's agent keeps the store; else rank 0 does
+  std::string prefix;         ///< of the store's keys: one for each attempt of torchrun
   std::chrono::milliseconds timeout{300'000};
 
-  bool keeps_store() const { return file.empty() && !has_agent && rank == 0; }
+  bool keeps_store() const { return !has_launcher && rank == 0; }
 };
 
-/// As std::getenv.
-using Environment = std::function<const char*(const char*)>;
-
-/// From RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; none where RANK and WORLD_SIZE are not set.
-/// Throws std::invalid_argument that names the variable at fault.
-std::optional<Place> place_from(const Environment& environment);
-
-/// The variable by which the launcher names Place::file.
+/// By this variable our launcher names the FileStore.
 constexpr const char* file_variable = "ORTHOBATCH_STORE";
+
+/// From RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which `get` (std::getenv) returns; none
+/// where RANK and WORLD_SIZE are not set. Throws std::invalid_argument that names the variable at
+/// fault.
+std::optional<Place> place_from(const std::function<const char*(const char*)>& get);
 
 }  // namespace orthobatch::ranks

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -53,5 +55,18 @@ Ranks& this_process();
 /// Returns when all ranks are at the place and have the same `about`. The result lives as long as
 /// the process: destructors of c10d wait for other ranks.
 Ranks& join_ranks(const Place& place, const nlohmann::json& about);
+
+struct Launch {
+  char** argv;  ///< of this program, which each rank runs again
+  int processes;
+  std::chrono::milliseconds timeout;  ///< of an exchange between ranks
+  const std::atomic<bool>& interrupted;
+  std::function<void(const std::string&)> complain;
+};
+
+/// Starts the ranks on this machine, passes an interruption on to them and waits until all have
+/// ended. Returns 0 where all ended well, 1 where a signal ended one, else the exit code of the
+/// first that failed.
+int launch(const Launch& launch);
 
 }  // namespace orthobatch::ranks
