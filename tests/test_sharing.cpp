@@ -9,7 +9,7 @@
 #include "bench/plan.h"
 #include "data/batches.h"
 #include "data/synthetic.h"
-#include "ranks/place.h"
+#include "ranks/ranks.h"
 #include "train/gradient_sum.h"
 
 namespace orthobatch::test {

@@ -14,7 +14,6 @@
 #include "cli/options.h"
 #include "nn/message.h"
 #include "orthobatch/version.h"
-#include "ranks/ranks.h"
 
 namespace orthobatch::cli {
 namespace {

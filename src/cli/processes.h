@@ -3,13 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <optional>
-
-namespace orthobatch::ranks {
-class Ranks;
-}
+#include "ranks/ranks.h"
 
 namespace orthobatch::cli {
 

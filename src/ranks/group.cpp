@@ -6,18 +6,14 @@
 #include <torch/types.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <array>
 #include <cstdlib>
-#include <cstring>
-#include <future>
-#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/text.h"
 #include "nn/message.h"
 #include "ranks/meeting.h"
-#include "ranks/ranks.h"
 
 namespace orthobatch::ranks {
 namespace {
@@ -56,16 +52,16 @@ std::string own_address(const std::string& towards, int port) {
 }
 
 Gloo make_group(const Place& place, const StorePointer& store, const std::string& name) {
-  using Group = c10d::ProcessGroupGloo;
-  auto options = Group::Options::create(place.timeout);
+  using c10d::ProcessGroupGloo;
+  auto options = ProcessGroupGloo::Options::create(place.timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   if (interface && *interface)
-    options->devices.push_back(Group::createDeviceForInterface(interface));
+    options->devices.push_back(ProcessGroupGloo::createDeviceForInterface(interface));
   else
-    options->devices.push_back(Group::createDeviceForHostname(
+    options->devices.push_back(ProcessGroupGloo::createDeviceForHostname(
         place.port == 0 ? "127.0.0.1" : own_address(place.address, place.port)));
-  return c10::make_intrusive<Group>(c10::make_intrusive<c10d::PrefixStore>(name, store), place.rank,
-                                    place.size, options);
+  return c10::make_intrusive<ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(name, store),
+                                               place.rank, place.size, options);
 }
 
 /// What Gloo says, without the line of its source where it says it.
@@ -83,7 +79,59 @@ void wait_for(c10d::Work& work) {
   work.wait();
 }
 
-/// Two groups of Gloo, so that no layer's statistics wait behind the gradients that are under way.
+/// A group of Gloo's whose errors name the rank that is lost.
+class Group : public Collectives {
+ public:
+  Group(Gloo gloo, Meeting& meeting, double& seconds)
+      : gloo_(std::move(gloo)), meeting_(meeting), seconds_(seconds) {}
+
+  int64_t rank() const override { return gloo_->getRank(); }
+  int64_t size() const override { return gloo_->getSize(); }
+
+  std::vector<at::Tensor> gather(const at::Tensor& t) override {
+    std::vector<std::vector<at::Tensor>> out(1);
+    for (int64_t k = 0; k < size(); ++k) out[0].push_back(at::empty_like(t));
+    std::vector<at::Tensor> in = {t};
+    begin([&] { return gloo_->allgather(out, in); })();
+    return out[0];
+  }
+  void sum(at::Tensor& t) override { begin_sum(t)(); }
+  std::function<void()> begin_sum(at::Tensor t) override {
+    std::vector<at::Tensor> one = {t};
+    return begin([&] { return gloo_->allreduce(one); });
+  }
+  std::function<void()> begin_share(const at::Tensor& t) {
+    TORCH_CHECK(t.is_non_overlapping_and_dense(), "expected a dense tensor to share");
+    std::vector<at::Tensor> one = {t};
+    return begin([&] { return gloo_->broadcast(one); });
+  }
+
+ private:
+  /// Returns what waits for the exchange.
+  template <typename Exchange>
+  std::function<void()> begin(const Exchange& exchange) {
+    c10::intrusive_ptr<c10d::Work> work;
+    or_lost([&] { work = exchange(); });
+    return [this, work] { or_lost([&] { wait_for(*work); }); };
+  }
+
+  template <typename Part>
+  void or_lost(const Part& part) {
+    const auto start = Clock::now();
+    try {
+      part();
+    } catch (const std::exception& error) {
+      meeting_.lost(plain_text(error));
+    }
+    seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  const Gloo gloo_;
+  Meeting& meeting_;
+  double& seconds_;
+};
+
+/// Two groups, so that no layer's statistics wait behind the gradients that are under way.
 class GlooRanks : public Ranks {
  public:
   explicit GlooRanks(const Place& place) : meeting_(place) {}
@@ -93,93 +141,18 @@ class GlooRanks : public Ranks {
     meeting_.enter();
     // Tensors of different size would end the process in a thread of Gloo's.
     meeting_.agree("settings", about);
-    or_lost([&] { connect(); });
-  }
-
-  int rank() const override { return meeting_.place.rank; }
-  int size() const override { return meeting_.place.size; }
-  ProcessGroup statistics() override { return ProcessGroup(statistics_); }
-
-  void agree(const std::string& topic, const nlohmann::json& value) override {
-    meeting_.agree(topic, value);
-  }
-  std::string broadcast(const std::string& text) override { return meeting_.broadcast(text); }
-
-  void share(const std::vector<at::Tensor>& tensors) override {
-    or_lost([&] {
-      std::vector<c10::intrusive_ptr<c10d::Work>> begun;
-      for (const at::Tensor& t : tensors) {
-        TORCH_CHECK(t.is_non_overlapping_and_dense(), "expected a dense tensor to share");
-        std::vector<at::Tensor> one = {t};
-        begun.push_back(gradients_->broadcast(one));
-      }
-      for (const auto& work : begun) wait_for(*work);
-    });
-  }
-
-  std::function<void()> begin_sum(at::Tensor t) override { return begin_sum(gradients_, t); }
-
-  void leave(const std::string& error) override {
-    if (error.empty()) return sum(torch::zeros({1}));
-    meeting_.tell(fmt::format("rank {} ended: {}", rank(), error));
-    if (meeting_.place.keeps_store()) std::this_thread::sleep_for(time_to_read);
-  }
-  double seconds_waited() const override { return seconds_; }
-
- private:
-  class Statistics : public Collectives {
-   public:
-    Statistics(GlooRanks& ranks, Gloo group) : gloo(std::move(group)), ranks_(ranks) {}
-    int64_t rank() const override { return ranks_.rank(); }
-    int64_t size() const override { return ranks_.size(); }
-    std::vector<at::Tensor> gather(const at::Tensor& t) override {
-      std::vector<std::vector<at::Tensor>> out(1);
-      for (int64_t k = 0; k < size(); ++k) out[0].push_back(at::empty_like(t));
-      std::vector<at::Tensor> in = {t};
-      ranks_.or_lost([&] { wait_for(*gloo->allgather(out, in)); });
-      return out[0];
-    }
-    void sum(at::Tensor& t) override { begin_sum(t)(); }
-    std::function<void()> begin_sum(at::Tensor t) override { return ranks_.begin_sum(gloo, t); }
-    const Gloo gloo;
-
-   private:
-    GlooRanks& ranks_;
-  };
-
-  /// On another thread, and over a store of its own: Gloo waits there for a rank that does not
-  /// come.
-  void connect() {
-    using Groups = std::pair<Gloo, Gloo>;
-    std::packaged_task<Groups()> task([place = meeting_.place]() -> Groups {
+    // Over a store of its own: Gloo waits there for a rank that does not come.
+    auto groups = begin([place = meeting_.place] {
       const StorePointer store = open_store(place, /*serve=*/false);
-      return {make_group(place, store, "statistics"), make_group(place, store, "gradients")};
+      return std::array{make_group(place, store, "statistics"),
+                        make_group(place, store, "gradients")};
     });
-    std::future<Groups> groups = task.get_future();
-    std::thread(std::move(task)).detach();
     const auto done = [&] { return groups.wait_for(0s) == std::future_status::ready; };
-    if (!meeting_.wait(meeting_.place.timeout, done)) meeting_.lost("Gloo did not connect");
-    Gloo statistics;
-    std::tie(statistics, gradients_) = groups.get();
-    statistics_ = std::make_shared<Statistics>(*this, statistics);
-  }
-
-  std::function<void()> begin_sum(const Gloo& group, const at::Tensor& t) {
-    c10::intrusive_ptr<c10d::Work> work;
-    or_lost([&] {
-      std::vector<at::Tensor> one = {t};
-      work = group->allreduce(one);
-    });
-    return [this, work, t] { or_lost([&] { wait_for(*work); }); };
-  }
-
-  /// An exchange; its time is counted, and what makes it fail is looked for.
-  template <typename Exchange>
-  void or_lost(const Exchange& exchange) {
-    const auto start = Clock::now();
     try {
-      exchange();
-      seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+      if (!meeting_.wait(meeting_.place.timeout, done)) meeting_.lost("Gloo did not connect");
+      const auto [statistics, gradients] = groups.get();
+      statistics_ = std::make_shared<Group>(statistics, meeting_, seconds_);
+      gradients_ = std::make_shared<Group>(gradients, meeting_, seconds_);
     } catch (const RankError&) {
       throw;
     } catch (const std::exception& error) {
@@ -187,10 +160,32 @@ class GlooRanks : public Ranks {
     }
   }
 
+  int rank() const override { return meeting_.place.rank; }
+  int size() const override { return meeting_.place.size; }
+  ProcessGroup statistics() override { return ProcessGroup(statistics_); }
+  double seconds_waited() const override { return seconds_; }
+
+  void agree(const std::string& topic, const nlohmann::json& value) override {
+    meeting_.agree(topic, value);
+  }
+  std::string broadcast(const std::string& text) override { return meeting_.broadcast(text); }
+  std::function<void()> begin_sum(at::Tensor t) override { return gradients_->begin_sum(t); }
+  void share(const std::vector<at::Tensor>& tensors) override {
+    std::vector<std::function<void()>> begun;
+    for (const at::Tensor& t : tensors) begun.push_back(gradients_->begin_share(t));
+    for (const auto& finish : begun) finish();
+  }
+
+  void leave(const std::string& error) override {
+    if (error.empty()) return sum(torch::zeros({1}));
+    meeting_.tell(fmt::format("rank {} ended: {}", rank(), error));
+    if (meeting_.place.keeps_store()) std::this_thread::sleep_for(time_to_read);
+  }
+
+ private:
   Meeting meeting_;
-  std::shared_ptr<Statistics> statistics_;
-  Gloo gradients_;
   double seconds_ = 0;
+  std::shared_ptr<Group> statistics_, gradients_;
 };
 
 }  // namespace

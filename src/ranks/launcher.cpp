@@ -10,10 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
-#include <thread>
 
 #include "ranks/meeting.h"
-#include "ranks/ranks.h"
 
 namespace orthobatch::ranks {
 namespace {

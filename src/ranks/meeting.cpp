@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <future>
-#include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -29,13 +27,10 @@ std::string seconds_text(milliseconds t) {
   return fmt::format("{} s", std::chrono::duration<double>(t).count());
 }
 
-/// Throws RankError after the timeout. The call goes on then, so it must own all it uses: one to a
-/// host that is cut off cannot be ended.
+/// Throws RankError after the timeout.
 template <typename Call>
 auto within(milliseconds timeout, Call call) {
-  const auto task = std::make_shared<std::packaged_task<decltype(call())()>>(std::move(call));
-  auto result = task->get_future();
-  std::thread([task] { (*task)(); }).detach();
+  auto result = begin(std::move(call));
   if (result.wait_for(timeout) != std::future_status::ready)
     throw RankError("no answer within " + seconds_text(timeout));
   return result.get();

@@ -2,18 +2,25 @@
 // What the ranks tell each other through c10d's store: who is there, that they do the same, and why
 // one ended.
 
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
+#include <future>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <vector>
 
-#include "ranks/place.h"
+#include "ranks/ranks.h"
 
 namespace orthobatch::ranks {
 
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
+
+/// Begins a call on a thread of its own. Nothing can end a call to a host that is cut off, so
+/// nobody has to wait for it: it must own all it uses.
+template <typename Call>
+auto begin(Call call) {
+  std::packaged_task<decltype(call())()> task(std::move(call));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  return result;
+}
 
 /// A connection of its own; `serve`: this process keeps the store. Throws RankError.
 StorePointer open_store(const Place& place, bool serve);

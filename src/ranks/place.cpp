@@ -1,8 +1,8 @@
-#include "ranks/place.h"
-
 #include <fmt/core.h>
 
 #include <charconv>
+
+#include "ranks/ranks.h"
 
 namespace orthobatch::ranks {
 namespace {
