@@ -11,10 +11,10 @@ metrics() { sed 's/,"time":.*//' "$1/metrics.jsonl"; }
 same() { [ "$(metrics "$1")" = "$(metrics "$2")" ] && [ -n "$(metrics "$1")" ]; }
 # tensors RUN: the bytes of the last checkpoint behind its texts
 tensors() { tail -c 20000 "$1/last.safetensors" | md5sum; }
-# close RUN RUN: the losses of the first epoch within 1e-5 of each other; rounding grows as training goes on, so later
-# ones within 2e-3
+# close RUN RUN [LOSSES]: the losses of the first epoch within 1e-5 of each other; rounding grows as training goes on,
+# so later ones within 2e-3
 close() {
-  paste <(losses "$1") <(losses "$2") | awk '
+  paste <(losses "$1") <(losses "$2") | head -n "${3:-1000}" | awk '
     { d = $1 > $2 ? $1 - $2 : $2 - $1 }
     NF != 2 || d > (NR <= 2 ? 1e-5 : 2e-3) { bad = 1 } END { exit bad || NR < 2 }'
 }
@@ -52,10 +52,10 @@ lasts() {
   return $code
 }
 
-# --- a rank hangs: looked at further down ---------------------------------------------------------
+# --- a rank hangs after the first epoch: looked at further down -----------------------------------
 timeout=2 start --out hung --processes 3 --epochs 500 2>hung.err
 hung=$pid
-trains hung
+wait_until grep -qs test_loss hung/metrics.jsonl
 stopped=$(ranks | sed -n 2p)
 kill -STOP "$stopped"
 
@@ -66,8 +66,7 @@ grep -q '2 processes with 1 thread each' err || fail "no word of the processes: 
 grep -q 'between processes [0-9.]* %' err || fail "no share of time between processes: $(cat err)"
 [ "$(grep -c '^epoch 1/1' err)" -eq 1 ] || fail "not one line an epoch: $(cat err)"
 close one two || fail "two processes are not one: $(paste <(losses one) <(losses two))"
-train --out three --processes 3 --quiet || fail 'a run of three'
-close one three || fail "three processes are not one: $(paste <(losses one) <(losses three))"
+close one hung 2 || fail "three processes are not one: $(paste <(losses one) <(losses hung))"
 port=$((20000 + $$ % 10000))  # below those that connections are given
 # rank RANK SIZE ARGUMENTS…: as started by others
 rank() {
@@ -90,7 +89,7 @@ for rank in 0 2; do
     fail "a rank that hangs, on $rank: $(cat hung.err)"
 done
 gone "$stopped" 2>/dev/null || fail 'a rank that hangs is still there'
-expect 0 'best epoch' train --resume hung --epochs 1
+expect 0 'best epoch' train --resume hung --processes 1 --epochs $(($(wc -l < hung/metrics.jsonl) + 1))
 
 # --- a rank is killed ----------------------------------------------------------------------------
 train --out long --processes 2 --epochs 4 --quiet || fail 'a longer run of two'
