@@ -98,9 +98,8 @@ int run_in_ranks(const ProcessOptions& options, int processes, const nlohmann::j
   const std::optional<Place> place = place_here(options);
   if (place && place->size > 1) return be_rank(*place, about, work);
   if (place || processes <= 1) return work(ranks::this_process());
-  stop_on_signals();
-  const int code =
-      ranks::launch({arguments, processes, timeout_of(options), interrupted(), complain});
+  const int code = ranks::launch(
+      {arguments, processes, timeout_of(options), stop_on_signals, interrupted(), complain});
   return interrupted() && code != 0 ? interrupted_code() : code;
 }
 

@@ -45,6 +45,8 @@ class Children {
     ::setenv("LOCAL_WORLD_SIZE", size.c_str(), 1);
     ::setenv(file_variable, meeting_.place.address.c_str(), 1);
     for (int rank = 0; rank < launch.processes; ++rank) start(rank);
+    launch
+        .take_signals();  // not before: a rank would inherit the handler until it runs the program
   }
 
   int wait() {
@@ -93,8 +95,10 @@ class Children {
   void note_end(const Child& child, int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     if (code == 0) return;
-    if (code_ == 0) first_failure_ = Clock::now();
-    if (code_ == 0) code_ = code;
+    if (code_ == 0) {
+      first_failure_ = Clock::now();
+      code_ = code;
+    }
     std::string why = fmt::format("{} ended with exit code {}", child.name, code);
     if (WIFSIGNALED(status)) {
       why = child.given_up ? child.name + " did not end by itself and was killed"

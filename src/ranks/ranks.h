@@ -84,7 +84,8 @@ Ranks& join_ranks(const Place& place, const nlohmann::json& about);
 struct Launch {
   char** argv;  ///< of this program, which each rank runs again
   int processes;
-  std::chrono::milliseconds timeout;  ///< of an exchange between ranks
+  std::chrono::milliseconds timeout;   ///< of an exchange between ranks
+  std::function<void()> take_signals;  ///< from now on, into `interrupted`
   const std::atomic<bool>& interrupted;
   std::function<void(const std::string&)> complain;
 };
