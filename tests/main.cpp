@@ -24,10 +24,26 @@ void each_test(const Visit& visit) {
   }
 }
 
+/// Prints every failure once more when all tests have run: the reason stands last.
+class Reasons : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& part) override {
+    if (!part.failed()) return;
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    reasons_ += test ? std::string(test->test_suite_name()) + "." + test->name() + "\n" : "";
+    reasons_ += std::string(part.file_name() ? part.file_name() : "") + ":" +
+                std::to_string(part.line_number()) + ": " + part.summary() + "\n";
+  }
+  void OnTestProgramEnd(const testing::UnitTest&) override {
+    if (!reasons_.empty()) std::printf("\nFailed:\n%.8000s", reasons_.c_str());
+  }
+  std::string reasons_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+  testing::UnitTest::GetInstance()->listeners().Append(new Reasons);
   if (argc == 1) return RUN_ALL_TESTS();
   const std::string wanted = argv[1];
   // A filter has what is run, a minus, and what of that is not: the tests of other files.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -82,6 +83,9 @@ inline std::vector<std::string> all_specs() {
     specs.push_back(s);
   return specs;
 }
+
+/// `scripts/test --long`: every seed and direction; else enough of them to show the property.
+inline bool long_suite() { return std::getenv("ORTHOBATCH_LONG") != nullptr; }
 
 /// A spec as the name of a parameterized test.
 inline std::string test_name(const std::string& spec) {

@@ -1,12 +1,11 @@
-// What `orthobatch bench` makes of its clocks: statistics, order, shapes, bars; and that the ZCA it
-// compares with is one.
+// What `orthobatch bench` makes of its clocks: statistics, order, shapes, memory; the model of what
+// exchanges cost; and that the ZCA it compares with is one.
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "bench/bars.h"
-#include "bench/tensor_memory.h"
-#include "orthobatch/modules.h"
+#include "bench/exchange.h"
+#include "bench/sections.h"
 
 namespace orthobatch::bench {
 namespace {
@@ -14,7 +13,7 @@ namespace {
 const std::atomic<bool> go_on{false}, stopped{true};
 
 Session session_of(const std::atomic<bool>& stop) {
-  return {1, 2, stop, [](const std::string&, int64_t, int64_t) {}};
+  return {1, 2, stop, [](const std::string&) {}};
 }
 
 TEST(Times, MedianAndBest) {
@@ -23,37 +22,41 @@ TEST(Times, MedianAndBest) {
   EXPECT_DOUBLE_EQ((Times{{5, 1, 3}}.best()), 1);
 }
 
-TEST(Times, MeanAndExponent) {
-  EXPECT_NEAR(geometric_mean({1, 4, 16}), 4, 1e-12);
-  // 3 x^2.5, and a factor that does not correlate with log x leaves the exponent as it is.
-  std::vector<double> x = {1, 2, 4, 8}, y;
-  for (const double v : x) y.push_back(3 * std::pow(v, 2.5));
-  EXPECT_NEAR(fitted_exponent(x, y), 2.5, 1e-12);
-  y[0] *= 2;
-  y[3] *= 2;
-  EXPECT_NEAR(fitted_exponent(x, y), 2.5, 1e-12);
-}
-
-TEST(Interleave, GoesRoundAndDoesNotCountTheFirst) {
+TEST(RunInTurn, GoesRoundAndDoesNotCountTheFirst) {
   std::string order;
-  const auto note = [&](char c) {
-    return [&order, c](bool counted) { order += counted ? c : static_cast<char>(std::tolower(c)); };
+  const auto note = [&](char c, const char* part, std::optional<int64_t> memory) {
+    return Contestant{c == 'C' ? "A" : std::string(1, c),
+                      [&order, c, part] {
+                        order += c;
+                        return Sample{{part, static_cast<double>(order.size())}};
+                      },
+                      0, memory};
   };
-  interleave({note('A'), note('B')}, session_of(go_on), 2, /*warm_up=*/true, "");
-  EXPECT_EQ(order, "abABAB");
-  EXPECT_THROW(interleave({note('A')}, session_of(stopped), 1, false, ""), Stopped);
-  EXPECT_EQ(order, "abABAB");
+  Table table{"section", "place"};
+  const std::vector<Contestant> all = {note('A', total_part, 0), note('B', total_part, {}),
+                                       note('C', one_thread_part, {})};
+  run_in_turn(all, session_of(go_on), table);
+  EXPECT_EQ(order, "ABCABCABCA");  // to warm up, twice, and for memory
+  ASSERT_EQ(table.rows.size(), 2U);
+  EXPECT_EQ(table.find("A")->find(total_part)->each, (std::vector<double>{4, 7}));
+  EXPECT_EQ(table.find("B")->find(total_part)->each, (std::vector<double>{5, 8}));
+  EXPECT_EQ(table.median("A", one_thread_part), 7.5);
+  EXPECT_EQ(table.find("B")->find(one_thread_part), nullptr);
+  EXPECT_TRUE(table.find("A")->extra_bytes);
+  EXPECT_FALSE(table.find("B")->extra_bytes);
+  EXPECT_THROW(run_in_turn(all, session_of(stopped), table), Stopped);
+  EXPECT_EQ(order.size(), 10U);
 }
 
-TEST(Shapes, ListsAndPatterns) {
+TEST(Shapes, Lists) {
   EXPECT_EQ(standard_shapes().size(), 8U);
-  const auto some = parse_shapes("256x*x14x14,2x3x4x5,256x64x14x14");
-  ASSERT_EQ(some.size(), 3U);
-  EXPECT_EQ(to_string(some[0]), "256x64x14x14");
-  EXPECT_EQ(to_string(some[1]), "256x128x14x14");
-  EXPECT_EQ(to_string(some[2]), "2x3x4x5");
-  EXPECT_EQ(some[2].samples(), 40);
-  for (const char* bad : {"", "2x3x4", "2x3x4x5x6", "2x-3x4x5", "2x3x4x5,", "9x*", "1x3x1x1"})
+  const auto some = parse_shapes("2x3x4x5,256x64x14x14");
+  ASSERT_EQ(some.size(), 2U);
+  EXPECT_EQ(to_string(some[0]), "2x3x4x5");
+  EXPECT_EQ(to_string(some[1]), "256x64x14x14");
+  EXPECT_EQ(some[0].samples(), 40);
+  for (const char* bad : {"", "2x3x4", "2x3x4x5x6", "2x3x4x5z", "2x-3x4x5", "2x3x4x5,",
+                          "2x3x4x5,,2x3x4x5", "1x3x1x1", "99999999999999999999x1x1x1"})
     EXPECT_THROW(parse_shapes(bad), std::invalid_argument) << bad;
 }
 
@@ -69,11 +72,10 @@ TEST(Shapes, LayoutsHoldTheSameValues) {
 
 TEST(Candidates, TheCompositionIsZca) {
   const Shape shape{16, 8, 6, 6};
-  const Layer composed = make_layer({Candidate::Kind::composed, {}}, shape.channels);
-  const Layer ours = make_layer({Candidate::Kind::layer, LayerSpec("ZCA(1e-5)")}, shape.channels);
   const torch::Tensor g = layer_gradient(shape, Layout::channels_last);
   std::vector<torch::Tensor> z, dx;
-  for (const Layer& layer : {composed, ours}) {
+  for (const char* name : {"composed", "ZCA(1e-5)"}) {
+    const Model layer = make_layer(candidates_of({name}).back(), shape.channels);
     const torch::Tensor x = layer_input(shape, Layout::channels_last).requires_grad_();
     z.push_back(layer.forward(x));
     z.back().backward(g);
@@ -84,70 +86,69 @@ TEST(Candidates, TheCompositionIsZca) {
 }
 
 TEST(Memory, SeesTensorsOfBothPasses) {
-  TensorMemory memory;
-  {
-    const torch::Tensor t = torch::empty({1 << 18});
-    EXPECT_EQ(memory.in_use(), 1 << 20);
-    // y and, on the way back, the gradient of y² are as large; t's own gradient stays.
-    const torch::Tensor x = t.fill_(2).requires_grad_();
-    (x * x).sum().backward();
-    EXPECT_GE(memory.peak(), 3 << 20);
-    EXPECT_EQ(memory.in_use(), 2 << 20);
-  }
-  EXPECT_EQ(memory.in_use(), 0);
-  memory.reset_peak();
-  EXPECT_EQ(memory.peak(), 0);
+  EXPECT_EQ(peak_of_tensors([] { torch::empty({1 << 18}); }), 1 << 20);
+  EXPECT_EQ(peak_of_tensors([] {
+              for (int i = 0; i < 3; ++i) torch::empty({1 << 18});
+            }),
+            1 << 20);
+  // y and, on the way back, the gradient of y² are as large as x.
+  EXPECT_GE(peak_of_tensors([] {
+              const torch::Tensor x = torch::empty({1 << 18}).fill_(2).requires_grad_();
+              (x * x).sum().backward();
+            }),
+            3 << 20);
 }
 
 TEST(Memory, CountsWhatALayerNeedsBeyondItsTensors) {
   const Shape shape{64, 32, 16, 16};  // 2 MiB a tensor
-  const auto rows = measure_memory({shape}, {Layout::channels_last},
-                                   parse_candidates({"BN", "composed"}), session_of(go_on));
-  ASSERT_EQ(rows.size(), 3U);
-  EXPECT_LT(rows[1].extra_bytes, 1 << 20);        // our BN: statistics alone
-  EXPECT_GT(rows[2].extra_bytes, 2 * (2 << 20));  // the composition: centred data and more
+  const Table table = measure_layers(shape, Layout::channels_last,
+                                     candidates_of({"BN", "composed"}), session_of(go_on));
+  ASSERT_EQ(table.rows.size(), 4U);
+  EXPECT_LT(table.find("BN")->extra_bytes, 1 << 20);                // statistics alone
+  EXPECT_GT(table.find(composed_row)->extra_bytes, 2 * (2 << 20));  // centred data and more
+  EXPECT_GT(table.figures.at("gemm_gflops"), 0);
 }
 
-/// Results in which ZCA takes `zca` ms, torch's BatchNorm2d 1, and an N×N product 1/4.5.
-Results results_with(double zca) {
-  Results out;
-  for (const Shape& shape : paper_shapes()) {
-    LayerResult layer{shape, Layout::channels_last, {{1 / layer_products}}, {}};
-    layer.rows.push_back({{Candidate::Kind::torch_bn, {}}, {{}, {}, {{1}}}, {}});
-    layer.rows.push_back(
-        {{Candidate::Kind::layer, LayerSpec("ZCA(1e-5)")}, {{}, {}, {{zca}}}, {{}, {}, {{2}}}});
-    out.layers.push_back(layer);
+TEST(Plan, FindsTheConstantsOfALink) {
+  const Link link{80e-6, 1.5e9};
+  for (const int64_t ranks : {2, 4}) {
+    Table table{"exchange", ""};
+    for (const int bytes : {256, 32768, 1 << 20})
+      table.rows.push_back({std::to_string(bytes) + " bytes",
+                            {{gather_part, {{1e3 * link.gather(bytes, ranks)}}},
+                             {sum_part, {{1e3 * link.sum(bytes, ranks)}}}}});
+    const Link found = fit_link(table, ranks);
+    EXPECT_NEAR(found.latency, link.latency, 1e-9);
+    EXPECT_NEAR(found.rate / link.rate, 1, 1e-6);
   }
-  return out;
 }
 
-const Bar& find(const std::vector<Bar>& bars, const std::string& what) {
-  for (const Bar& bar : bars)
-    if (bar.what.find(what) != std::string::npos) return bar;
-  throw std::out_of_range(what);
+TEST(Plan, AStepIsComputingAndWhatIsNotHiddenOfTheExchange) {
+  NetLoad net{"", 100};
+  net.layers = 2;
+  net.forward = 4000;
+  net.backward = 8000;
+  net.gradients = 1e6;
+  net.seconds_image = 0.01;
+  const Link fast{1e-6, 1e12}, slow{1e-3, 1e6};
+  EXPECT_DOUBLE_EQ(net.step(1, slow), 1);
+  EXPECT_NEAR(net.step(4, fast), 0.25, 1e-4);
+  EXPECT_NEAR(net.speed_up(4, fast), 4, 1e-2);
+  // Gathers of both layers, and the part of the sums that outlasts two thirds of half a second.
+  const double sums = 3 * 2 * 1e-3 + (8000 + 1e6) / 1e6;
+  EXPECT_NEAR(net.step(2, slow), 0.5 + 2 * 1e-3 + 4000 / 1e6 + sums - 1.0 / 3, 1e-9);
+  // In groups of two, four ranks gather as two do.
+  const double of_all = net.step(4, slow);
+  net.statistics_ranks = 2;
+  EXPECT_LT(net.step(4, slow), of_all);
 }
 
-TEST(Bars, MetNotMetAndNotJudged) {
-  const auto good = judge(results_with(1.3), 2);
-  EXPECT_EQ(find(good, "N >= 64").verdict(), Bar::Verdict::met);
-  EXPECT_NEAR(*find(good, "N >= 64").median, 1.3, 1e-12);
-  EXPECT_EQ(find(good, "BatchNorm2d, channels_last").verdict(), Bar::Verdict::met);
-  EXPECT_EQ(find(good, "four largest").verdict(), Bar::Verdict::not_met);  // 2 / 1.3
-  EXPECT_EQ(find(good, "NCHW").verdict(), Bar::Verdict::not_judged);
-  EXPECT_EQ(find(good, "step with ZCA").verdict(), Bar::Verdict::not_judged);
-
-  Results one_slow = results_with(1.0);
-  one_slow.layers[2].rows[1].all.both.each = {1.36};  // 256x128x14x14
-  const auto bars = judge(one_slow, 2);
-  EXPECT_EQ(find(bars, "N >= 64").verdict(), Bar::Verdict::not_met);
-  EXPECT_EQ(find(bars, "N >= 64").where, "256x128x14x14");
-  EXPECT_EQ(find(bars, "N < 64").verdict(), Bar::Verdict::met);
-  EXPECT_EQ(find(bars, "four largest").verdict(), Bar::Verdict::not_met);
-
-  Results part = results_with(1.0);
-  part.layers.pop_back();
-  EXPECT_EQ(find(judge(part, 2), "N >= 64").verdict(), Bar::Verdict::not_judged);
-  EXPECT_EQ(find(judge(results_with(1.0), 4), "four largest").verdict(), Bar::Verdict::not_judged);
+TEST(Plan, BytesOfALayer) {
+  NetLoad net;
+  net.add_layer(128, 64);
+  EXPECT_EQ(net.layers, 1);
+  EXPECT_DOUBLE_EQ(net.forward, 8 * (1 + 128 + 2 * 64 * 65 / 2));
+  EXPECT_DOUBLE_EQ(net.backward, 8 * (2 * 64 * 64 + 128));
 }
 
 }  // namespace

@@ -39,11 +39,11 @@ TEST_F(Heap, CountsTensorsAndVectors) {
 
 /// Beyond x, z and their gradients, at the peak of the first pass: with all that libraries keep.
 int64_t extra_bytes(const Candidate& candidate, const Shape& shape, Layout layout) {
-  torch::Tensor x = layer_input(shape, layout).requires_grad_();
+  const torch::Tensor x = layer_input(shape, layout).requires_grad_();
   const torch::Tensor gradient = layer_gradient(shape, layout);
-  const Layer layer = make_layer(candidate, shape.channels);
+  const Model layer = make_layer(candidate, shape.channels);
   heap::start();
-  run_pass(layer, x, gradient, nullptr);
+  run_pass(layer, x, gradient);
   heap::stop();
   return heap::peak() - 2 * 4 * shape.values();
 }
@@ -52,12 +52,12 @@ TEST_F(Heap, NoLayerNeedsATensorMore) {
   const Shape shape{256, 128, 14, 14};  // 24.5 MiB a tensor
   torch::set_num_threads(2);
   for (const Layout layout : {Layout::channels_last, Layout::nchw})
-    for (const Candidate& candidate : all_candidates()) {
-      if (candidate.kind != Candidate::Kind::layer) continue;
+    for (const Candidate& candidate : candidates_of()) {
+      if (!candidate.spec) continue;
       EXPECT_LT(extra_bytes(candidate, shape, layout), 8 * mib)
-          << candidate.name() << " " << name_of(layout);
+          << candidate.name << " " << name_of(layout);
     }
-  EXPECT_GT(extra_bytes({Candidate::Kind::composed, {}}, shape, Layout::nchw), 24 * mib);
+  EXPECT_GT(extra_bytes({composed_row}, shape, Layout::nchw), 24 * mib);
 }
 
 }  // namespace

@@ -17,17 +17,15 @@ must() { "$@" >log 2>&1 || fail "$*: $(tail -n 20 log)"; }
 cpack -G DEB --config "$build/CPackConfig.cmake" -B "$work/debs" >cpack.log 2>&1 || { cat cpack.log; exit 1; }
 version=$("$program" --version | sed -n '1s/.* //p')
 series=${version%.*}
-names="liborthobatch-dev orthobatch"
+names="liborthobatch-dev liborthobatch$series orthobatch"
 [ "$python" = none ] || names+=" python3-orthobatch"
-shared=
-if ls debs/liborthobatch"$series"_* >/dev/null 2>&1; then names+=" liborthobatch$series" shared=yes; fi
 
 # Fields: of each package, what it depends on.
 depends() {
   case $1 in
     orthobatch) echo libc6 libtorch libfmt ;;
     python3-orthobatch) echo python3 python3-torch libtorch ;;
-    liborthobatch-dev) echo libtorch-dev ${shared:+"liborthobatch$series (= $version"} ;;
+    liborthobatch-dev) echo libtorch-dev "liborthobatch$series (= $version" ;;
     *) echo libc6 libtorch ;;
   esac
 }
@@ -47,7 +45,7 @@ for name in $names; do
   done
   dpkg-deb -x "$deb" "$root"
 done
-[ -z "$shared" ] || dpkg-deb -f debs/liborthobatch-dev_*.deb Depends | grep -qF "liborthobatch$series (= $version-" ||
+dpkg-deb -f debs/liborthobatch-dev_*.deb Depends | grep -qF "liborthobatch$series (= $version-" ||
   fail "liborthobatch-dev: expected the runtime library of the same version"
 
 # Nothing of the machine they were made on; no names of symbols that nobody needs.
@@ -56,7 +54,7 @@ while read -r file; do
   readelf -d "$file" | grep -E 'RPATH|RUNPATH' && fail "$file: a path of libraries"
   readelf -S "$file" | grep -q '\.symtab' && fail "$file: not stripped"
 done < <(find "$root" -type f \( -name '*.so*' -o -path '*/bin/*' \))
-libraries=$(dirname "$(find "$root/usr/lib" -name liborthobatch.a -o -name liborthobatch.so | head -n 1)")
+libraries=$(dirname "$(find "$root/usr/lib" -name liborthobatch.so)")
 
 # The program, in a folder of its own, and what describes it.
 program=$root/usr/bin/orthobatch
@@ -68,7 +66,7 @@ check_bash "$root/usr/share/bash-completion/completions/orthobatch"
 check_fish "$root/usr/share/fish/vendor_completions.d/orthobatch.fish"
 check_zsh "$root/usr/share/zsh/vendor-completions/_orthobatch"
 
-# A program of a user: through pkg-config, shared and static, and through CMake.
+# A program of a user: through pkg-config and through CMake.
 export PKG_CONFIG_PATH=$libraries/pkgconfig
 main=$source/tests/consumer/main.cpp
 run_consumer() { LD_LIBRARY_PATH=$libraries "$1" 2>&1 | grep -q "^orthobatch $version\$" || fail "$1 does not run"; }
@@ -80,21 +78,11 @@ else
   read -ra flags < <(pkg-config --libs orthobatch)
   must "$cxx" main.o "${flags[@]}" -o with_pkg_config
   run_consumer ./with_pkg_config
-  read -ra flags < <(pkg-config --static --libs orthobatch)
-  if [ -e "$libraries/liborthobatch.a" ]; then
-    must "$cxx" main.o -Wl,--as-needed "$libraries/liborthobatch.a" "${flags[@]}" -o with_archive
-    run_consumer ./with_archive
-    readelf -d with_archive | grep -q 'liborthobatch\.so' && fail "with_archive needs the shared library"
-  fi
 fi
-if [ -n "$shared" ]; then
-  readelf -d with_pkg_config | grep -qF "[liborthobatch.so.$series]" || fail "expected the name liborthobatch.so.$series"
-  must cmake -S "$source/tests/consumer" -B with_cmake -DBUILD_SHARED_LIBS=ON -DCMAKE_CXX_COMPILER="$cxx" \
-    -DCMAKE_PREFIX_PATH="$root/usr"
-  must cmake --build with_cmake
-  run_consumer with_cmake/consumer
-  readelf -d with_cmake/consumer | grep -qF "[liborthobatch.so.$series]" || fail "CMake took the static library"
-fi
+readelf -d with_pkg_config | grep -qF "[liborthobatch.so.$series]" || fail "expected the name liborthobatch.so.$series"
+must cmake -S "$source/tests/consumer" -B with_cmake -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$root/usr"
+must cmake --build with_cmake
+run_consumer with_cmake/consumer
 
 if [ "$python" != none ]; then
   said=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/usr/lib/python3/dist-packages "$python" -c '

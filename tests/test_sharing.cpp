@@ -1,12 +1,11 @@
 // Several processes, in parts that need only one: where they meet, what each takes, how gradients
-// are summed, the model of what that costs. (With processes: test_processes.sh.)
+// are summed. (With processes: test_processes.sh.)
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <map>
 
-#include "bench/plan.h"
 #include "data/batches.h"
 #include "data/synthetic.h"
 #include "ranks/ranks.h"
@@ -182,41 +181,6 @@ TEST(GradientSum, ParametersThatHadNoPartAreSummedTooInTheSameOrder) {
   EXPECT_EQ(ranks.begun, (std::vector<int64_t>{2, 6, 2, 6}));
   EXPECT_TRUE(parameters[0].grad().equal(torch::full({2, 3}, 8.0)));
   EXPECT_TRUE(parameters[2].grad().equal(torch::zeros({2, 3})));
-}
-
-TEST(Plan, FindsTheConstantsOfALink) {
-  const bench::Link link{80e-6, 1.5e9};
-  for (const int64_t ranks : {2, 4}) {
-    std::vector<bench::ExchangePoint> points;
-    for (const int64_t bytes : {256, 32768, 1 << 20}) {
-      const auto n = static_cast<double>(bytes);
-      points.push_back({bytes, {{1e3 * link.gather(n, ranks)}}, {{1e3 * link.sum(n, ranks)}}});
-    }
-    const bench::Link found = bench::fit_link(points, ranks);
-    EXPECT_NEAR(found.latency, link.latency, 1e-9);
-    EXPECT_NEAR(found.rate / link.rate, 1, 1e-6);
-  }
-}
-
-TEST(Plan, AStepIsComputingAndWhatIsNotHiddenOfTheExchange) {
-  bench::NetLoad net;
-  net.batch = 100;
-  net.seconds_image = 0.01;
-  net.forward = {1000, 3000};
-  net.backward = {2000, 6000};
-  net.gradients = 1e6;
-  const bench::Link fast{1e-6, 1e12}, slow{1e-3, 1e6};
-  EXPECT_DOUBLE_EQ(net.step(1, slow), 1);
-  EXPECT_NEAR(net.step(4, fast), 0.25, 1e-4);
-  EXPECT_NEAR(net.speed_up(4, fast), 4, 1e-2);
-  // Gathers of both layers, and the part of the sums that outlasts two thirds of half a second.
-  const double sums = 3 * 2 * 1e-3 + (2000 + 6000 + 1e6) / 1e6;
-  EXPECT_NEAR(net.step(2, slow), 0.5 + 2 * 1e-3 + 4000 / 1e6 + sums - 1.0 / 3, 1e-9);
-  EXPECT_EQ(net.rounds(4), 3 * (2 + 4 + 2));
-  EXPECT_NEAR(net.bytes(2), 4000 + 8000 + 1e6, 1e-6);
-  EXPECT_GT(bench::paying_ranks(net, fast), bench::paying_ranks(net, slow));
-  net.statistics_ranks = 2;
-  EXPECT_EQ(net.rounds(4), 2 * 3 + 3 * 2);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Small nets with two whitened layers, trained for some hundreds of steps: the loss falls and
-// nothing becomes NaN.
+// Small nets with two whitened layers, trained for some hundred steps: the loss falls and nothing
+// becomes NaN.
 
 #include "support.h"
 
@@ -56,7 +56,7 @@ Outcome train(const std::string& spec, uint64_t seed, int steps, int64_t width, 
 class Training : public testing::TestWithParam<std::string> {};
 
 TEST_P(Training, LossFallsAndStaysFinite) {
-  const Outcome o = train(GetParam(), 1, 300, 8, 32);
+  const Outcome o = train(GetParam(), 1, 120, 8, 32);
   EXPECT_TRUE(o.finite);
   EXPECT_LT(o.last, 0.6 * o.first) << o.first << " to " << o.last;
 }
@@ -67,7 +67,7 @@ TEST_P(Training, LossFallsAndStaysFinite) {
 TEST(TrainingWithoutAPromise, StaysFinite) {
   for (const char* spec :
        {"PCA(1e-5)", "PCA(0,inf)", "LDL(1e-5,gradient=paper)", "PLDLP(1e-5,complete)"})
-    EXPECT_TRUE(train(spec, 1, 300, 8, 32).finite) << spec;
+    EXPECT_TRUE(train(spec, 1, 120, 8, 32).finite) << spec;
 }
 
 std::vector<std::string> learning_specs() {
@@ -84,14 +84,13 @@ INSTANTIATE_TEST_SUITE_P(Specs, Training, testing::ValuesIn(learning_specs()),
 
 class ZcaFamily : public testing::TestWithParam<std::string> {};
 
-TEST_P(ZcaFamily, HundredSeedsWithoutAFailure) {
-  int fell = 0;
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
-    const Outcome o = train(GetParam(), seed, 200, 6, 24);
+TEST_P(ZcaFamily, EverySeedLearns) {
+  const uint64_t seeds = test::long_suite() ? 100 : 8;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const Outcome o = train(GetParam(), seed, test::long_suite() ? 200 : 80, 6, 24);
     ASSERT_TRUE(o.finite) << "seed " << seed;
-    fell += o.last < o.first;
+    EXPECT_LT(o.last, o.first) << "seed " << seed;
   }
-  EXPECT_EQ(fell, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, ZcaFamily,

@@ -8,16 +8,8 @@
 namespace orthobatch::bench {
 namespace {
 
-constexpr const char* composed_name = "composed";
-
-template <typename Module>
-Layer layer_of(Module module) {
-  return {[module](const torch::Tensor& x) mutable { return module->forward(x); },
-          module->parameters()};
-}
-
 /// ZCA as a user of torch writes it: float, and autograd through the eigenvectors.
-Layer composed_zca(int64_t channels) {
+Model composed_zca(int64_t channels) {
   const torch::Tensor weight = torch::ones({channels, 1}).requires_grad_();
   const torch::Tensor bias = torch::zeros({channels, 1}).requires_grad_();
   const auto forward = [weight, bias, channels](const torch::Tensor& x) {
@@ -34,68 +26,31 @@ Layer composed_zca(int64_t channels) {
 
 }  // namespace
 
-std::string Candidate::name() const {
-  switch (kind) {
-    case Kind::torch_bn:
-      return "torch BatchNorm2d";
-    case Kind::composed:
-      return "composed ZCA";
-    case Kind::layer:
-      break;
+std::vector<Candidate> candidates_of(std::vector<std::string> names) {
+  if (names.empty()) {
+    for (const core::MethodInfo& info : core::registry()) names.push_back(info.name);
+    names.insert(names.end(), {"ZCA(1e-5)->W->Gamma", "composed"});
   }
-  return to_string(*spec);
-}
-
-bool Candidate::has_products() const {
-  if (kind != Kind::layer) return kind == Kind::composed;
-  return !core::find_method(spec->method()).per_channel || spec->has_rotation();
-}
-
-std::vector<Candidate> all_candidates() {
-  std::vector<Candidate> out = {{Candidate::Kind::torch_bn, {}}};
-  for (const core::MethodInfo& info : core::registry())
-    out.push_back({Candidate::Kind::layer, LayerSpec(info.name)});
-  out.push_back({Candidate::Kind::layer, LayerSpec("ZCA(1e-5)->W->Gamma")});
-  out.push_back({Candidate::Kind::composed, {}});
+  std::vector<Candidate> out = {{torch_row}};
+  for (const std::string& name : names)
+    out.push_back(name == "composed" ? Candidate{composed_row}
+                                     : Candidate{to_string(LayerSpec(name)), LayerSpec(name)});
   return out;
 }
 
-std::vector<Candidate> parse_candidates(const std::vector<std::string>& names) {
-  std::vector<Candidate> out = {{Candidate::Kind::torch_bn, {}}};
-  for (const std::string& name : names) {
-    if (name == composed_name)
-      out.push_back({Candidate::Kind::composed, {}});
-    else
-      out.push_back({Candidate::Kind::layer, LayerSpec(name)});
-  }
-  return out;
+Model make_layer(const Candidate& candidate, int64_t channels) {
+  if (candidate.spec) return model_of(BatchOrtho2d(channels, *candidate.spec));
+  if (candidate.name == composed_row) return composed_zca(channels);
+  return model_of(torch::nn::BatchNorm2d(channels));
 }
 
-Layer make_layer(const Candidate& candidate, int64_t channels) {
-  switch (candidate.kind) {
-    case Candidate::Kind::torch_bn:
-      return layer_of(torch::nn::BatchNorm2d(channels));
-    case Candidate::Kind::composed:
-      return composed_zca(channels);
-    case Candidate::Kind::layer:
-      break;
-  }
-  return layer_of(BatchOrtho2d(channels, *candidate.spec));
-}
-
-void run_pass(const Layer& layer, torch::Tensor& x, const torch::Tensor& gradient,
-              PassTimes* times) {
-  const double start = now();
-  const torch::Tensor z = layer.forward(x);
-  const double middle = now();
-  z.backward(gradient);
-  const double end = now();
+Sample run_pass(const Model& layer, const torch::Tensor& x, const torch::Tensor& gradient) {
+  torch::Tensor z;
+  const double forward = milliseconds([&] { z = layer.forward(x); });
+  const double backward = milliseconds([&] { z.backward(gradient); });
   x.mutable_grad().reset();
   for (const torch::Tensor& p : layer.parameters) p.mutable_grad().reset();
-  if (!times) return;
-  times->forward.each.push_back(1e3 * (middle - start));
-  times->backward.each.push_back(1e3 * (end - middle));
-  times->both.each.push_back(1e3 * (end - start));
+  return {{total_part, forward + backward}, {forward_part, forward}, {backward_part, backward}};
 }
 
 }  // namespace orthobatch::bench

@@ -1,5 +1,6 @@
 #pragma once
-// What is measured against each other: torch's BatchNorm2d, our layers, and a ZCA written by hand.
+// The layers that are measured against each other: torch's BatchNorm2d, ours, and a ZCA written by
+// hand.
 
 #include <torch/types.h>
 
@@ -8,43 +9,36 @@
 #include <string>
 #include <vector>
 
-#include "bench/timing.h"
+#include "bench/runner.h"
 #include "orthobatch/spec.h"
 
 namespace orthobatch::bench {
 
+constexpr const char* composed_row = "composed ZCA";
+
 struct Candidate {
-  enum class Kind { torch_bn, layer, composed };
-
-  Kind kind;
-  std::optional<LayerSpec> spec;  ///< of a layer of ours
-
-  std::string name() const;
-  /// Whether it whitens with dense N×N products over the samples.
-  bool has_products() const;
+  std::string name;
+  std::optional<LayerSpec> spec = {};  ///< of a layer of ours
 };
 
-/// torch's BatchNorm2d, every method of the registry with its defaults, ZCA with a rotation, and
-/// the composition.
-std::vector<Candidate> all_candidates();
-
-/// BatchNorm2d, which the ratios need, and the named ones: layer specs, or "composed". Throws
+/// torch's BatchNorm2d, which the ratios need, and the named ones: layer specs, or "composed".
+/// Without names: every method of the registry, ZCA with a rotation, and the composition. Throws
 /// SpecError.
-std::vector<Candidate> parse_candidates(const std::vector<std::string>& names);
+std::vector<Candidate> candidates_of(std::vector<std::string> names = {});
 
-/// A candidate with parameters for so many channels.
-struct Layer {
+/// A layer or a net.
+struct Model {
   std::function<torch::Tensor(const torch::Tensor&)> forward;
   std::vector<torch::Tensor> parameters;
 };
-Layer make_layer(const Candidate& candidate, int64_t channels);
+template <typename Module>
+Model model_of(Module module) {
+  return {[module](const torch::Tensor& x) mutable { return module->forward(x); },
+          module->parameters()};
+}
+Model make_layer(const Candidate& candidate, int64_t channels);
 
-struct PassTimes {
-  Times forward, backward, both;
-};
-
-/// One forward and backward pass; `times` may be null. Gradients are dropped after it.
-void run_pass(const Layer& layer, torch::Tensor& x, const torch::Tensor& gradient,
-              PassTimes* times);
+/// Times of one forward and backward pass. Gradients are dropped after it.
+Sample run_pass(const Model& layer, const torch::Tensor& x, const torch::Tensor& gradient);
 
 }  // namespace orthobatch::bench

@@ -1,11 +1,11 @@
-#include "bench/layers.h"
+#include "bench/sections.h"
 
 #include <ATen/Parallel.h>
-#include <omp.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
+#include <memory>
 #include <thread>
 
 #include "core/cayley.h"
@@ -13,145 +13,112 @@
 #include "core/linalg.h"
 #include "kernels/passes.h"
 
-#ifndef _OPENMP
-#error "at::parallel_for runs on one thread in code compiled without OpenMP"
-#endif
-
 namespace orthobatch::bench {
 namespace {
 
-using namespace std::chrono_literals;
-
-/// at::set_num_threads would make a new pool of another library's threads each time, and those spin
-/// on a core for a while.
-void use_threads(int count) { omp_set_num_threads(count); }
+/// Multiply-adds of a whitening layer's products over the samples, in units of N²M: covariance ½,
+/// transform 1, B 1, ∇X 2.
+constexpr double layer_products = 4.5;
 
 /// Samples (M×N, row-major) times an N×N matrix, in tiles of about 128 KiB that stay in a core's
-/// cache: the rate the machine's products over the data can have.
-class TiledProduct {
- public:
-  explicit TiledProduct(const Shape& shape)
-      : n_(shape.channels),
-        m_(shape.samples()),
-        tile_(std::clamp<int64_t>((128 << 10) / (4 * n_), 16, 2048)),
-        samples_(torch::rand({m_, n_})),
-        matrix_(torch::rand({n_, n_})),
-        out_(torch::empty({m_, n_})) {}
-
-  void run() const {
-    using core::linalg::gemm;
+/// cache: the rate that products over the data can have on this machine.
+Contestant gemm_contestant(const Shape& shape) {
+  const int64_t n = shape.channels, m = shape.samples(),
+                tile = std::clamp<int64_t>((128 << 10) / (4 * n), 16, 2048);
+  const torch::Tensor samples = torch::rand({m, n}), matrix = torch::rand({n, n}),
+                      out = torch::empty({m, n});
+  const auto product = [=] {
     using core::linalg::Op;
-    const float* samples = samples_.data_ptr<float>();
-    const float* matrix = matrix_.data_ptr<float>();
-    float* out = out_.data_ptr<float>();
-    at::parallel_for(0, (m_ + tile_ - 1) / tile_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t first = t * tile_, rows = std::min(tile_, m_ - first);
-        gemm(Op::none, Op::none, rows, n_, n_, 1.0F, samples + first * n_, n_, matrix, n_, 0.0F,
-             out + first * n_, n_);
-      }
+    at::parallel_for(0, (m + tile - 1) / tile, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t first = begin * tile; first < std::min(m, end * tile); first += tile)
+        core::linalg::gemm(Op::none, Op::none, std::min(tile, m - first), n, n, 1.0F,
+                           samples.data_ptr<float>() + first * n, n, matrix.data_ptr<float>(), n,
+                           0.0F, out.data_ptr<float>() + first * n, n);
     });
-  }
-
- private:
-  int64_t n_, m_, tile_;
-  torch::Tensor samples_, matrix_, out_;
-};
+  };
+  return {gemm_row, [product] {
+            // The threads are awake before anything is timed on them.
+            for (double spent = 0; spent < 10;) spent += milliseconds(product);
+            return Sample{{total_part, layer_products * milliseconds(product)}};
+          }};
+}
 
 /// What a layer does between its passes, on statistics of its own input.
-class Algebra {
- public:
-  Algebra(const LayerSpec& spec, const torch::Tensor& x)
-      : algebra_(spec, x.size(1)),
-        parameters_{core::Vector(x.size(1), 1.0), core::Vector(x.size(1)),
-                    core::Vector(spec.has_rotation() ? core::skew_size(x.size(1)) : 0)},
-        statistics_(kernels::passes_for(x).moments(x.detach(), algebra_.block())),
-        sums_(kernels::passes_for(x).products(x.detach(), x.detach(), statistics_.mean,
-                                              algebra_.product_block(), core::Sums::in_type)) {
-    if (!spec.has_scale()) parameters_.gamma.clear();
-  }
+std::function<void()> algebra_of(const LayerSpec& spec, const torch::Tensor& x) {
+  const int64_t n = x.size(1);
+  const auto algebra = std::make_shared<core::LayerAlgebra>(spec, n);
+  const core::LayerParameters parameters{
+      core::Vector(spec.has_scale() ? n : 0, 1.0), core::Vector(n),
+      core::Vector(spec.has_rotation() ? core::skew_size(n) : 0)};
+  const kernels::Passes& passes = kernels::passes_for(x);
+  const core::Statistics statistics = passes.moments(x.detach(), algebra->block());
+  const core::GradientSums sums = passes.products(x.detach(), x.detach(), statistics.mean,
+                                                  algebra->product_block(), core::Sums::in_type);
+  return [=] {
+    const core::Fold fold = algebra->fold(statistics, parameters, core::Real::float32);
+    algebra->pullback(fold, parameters, sums, {});
+  };
+}
 
-  void run() const {
-    const core::Fold fold = algebra_.fold(statistics_, parameters_, core::Real::float32);
-    algebra_.pullback(fold, parameters_, sums_, {});
-  }
-
- private:
-  core::LayerAlgebra algebra_;
-  core::LayerParameters parameters_;
-  core::Statistics statistics_;
-  core::GradientSums sums_;
-};
+std::function<Sample()> pass_of(const Candidate& candidate, const torch::Tensor& x,
+                                const torch::Tensor& gradient) {
+  return [layer = make_layer(candidate, x.size(1)), x, gradient] {
+    return run_pass(layer, x, gradient);
+  };
+}
 
 }  // namespace
 
-const LayerTimes* LayerResult::find(Candidate::Kind kind) const {
-  for (const LayerTimes& row : rows)
-    if (row.candidate.kind == kind) return &row;
-  return nullptr;
-}
-
-const LayerTimes* LayerResult::find(const LayerSpec& spec) const {
-  for (const LayerTimes& row : rows)
-    if (row.candidate.spec && *row.candidate.spec == spec) return &row;
-  return nullptr;
-}
-
-double LayerResult::product_gflops() const {
-  const auto n = static_cast<double>(shape.channels), m = static_cast<double>(shape.samples());
-  return 2e-6 * n * n * m / product.median();
-}
-
-AgainstProduct against_product(double milliseconds, double product_milliseconds) {
-  const double limit = layer_products * product_milliseconds;
-  return {milliseconds / limit, limit / milliseconds};
-}
-
-LayerResult measure_layers(const Shape& shape, Layout layout,
-                           const std::vector<Candidate>& candidates, const Session& session) {
-  torch::Tensor x = layer_input(shape, layout).requires_grad_();
-  const torch::Tensor gradient = layer_gradient(shape, layout);
-  const TiledProduct product(shape);
-  LayerResult result{shape, layout, {}, {}};
-  std::vector<Layer> layers;
-  std::vector<std::unique_ptr<Algebra>> algebras;
+Table measure_layers(const Shape& shape, Layout layout, const std::vector<Candidate>& candidates,
+                     const Session& session) {
+  const torch::Tensor x = layer_input(shape, layout).requires_grad_(),
+                      gradient = layer_gradient(shape, layout);
+  Table table{"layers", to_string(shape) + " " + name_of(layout)};
+  std::vector<Contestant> contestants = {gemm_contestant(shape)}, on_one_thread;
+  const auto output_and_input_gradient = static_cast<int64_t>(2 * x.nbytes());
   for (const Candidate& candidate : candidates) {
-    result.rows.push_back({candidate, {}, {}, {}});
-    algebras.push_back(candidate.spec ? std::make_unique<Algebra>(*candidate.spec, x) : nullptr);
-    layers.push_back(make_layer(candidate, shape.channels));
-  }
-
-  std::vector<std::function<void(bool)>> work;
-  work.emplace_back([&](bool counted) {
-    use_threads(session.threads);
-    // The threads are awake before anything is timed on them.
-    for (const double until = now() + 0.01; now() < until;) product.run();
-    const double start = now();
-    product.run();
-    if (counted) result.product.each.push_back(1e3 * (now() - start));
-  });
-  for (size_t i = 0; i < layers.size(); ++i)
-    work.emplace_back([&, i](bool counted) {
-      run_pass(layers[i], x, gradient, counted ? &result.rows[i].all : nullptr);
+    const bool composed = candidate.name == composed_row;
+    const auto pass = pass_of(candidate, x, gradient);
+    const auto algebra = candidate.spec ? algebra_of(*candidate.spec, x) : std::function<void()>();
+    const auto pass_and_algebra = [pass, algebra, composed] {
+      Sample sample = pass();
+      if (algebra) sample.emplace_back(algebra_part, milliseconds(algebra));
       // torch's products wake OpenBLAS's own threads, which hold a core for a while after.
-      if (candidates[i].kind == Candidate::Kind::composed) std::this_thread::sleep_for(50ms);
-      if (!algebras[i]) return;
-      const double start = now();
-      algebras[i]->run();
-      if (counted) result.rows[i].algebra.each.push_back(1e3 * (now() - start));
-    });
-  for (size_t i = 0; i < layers.size(); ++i) {
+      if (composed) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return sample;
+    };
+    contestants.push_back(
+        {candidate.name, pass_and_algebra, /*threads=*/0, output_and_input_gradient});
     // torch's products run on OpenBLAS, whose own thread count torch does not set.
-    if (session.threads == 1 || candidates[i].kind == Candidate::Kind::composed) continue;
-    work.emplace_back([&, i](bool counted) {
-      use_threads(1);
-      run_pass(layers[i], x, gradient, counted ? &result.rows[i].one : nullptr);
-    });
+    if (session.threads == 1 || composed) continue;
+    const auto on_one = [pass] { return Sample{{one_thread_part, pass().front().second}}; };
+    on_one_thread.push_back({candidate.name, on_one, /*threads=*/1});
   }
-  interleave(work, session, session.repeats, /*warm_up=*/true,
-             to_string(shape) + " " + name_of(layout));
-  use_threads(session.threads);
-  return result;
+  contestants.insert(contestants.end(), on_one_thread.begin(), on_one_thread.end());
+  run_in_turn(contestants, session, table);
+  const auto n = static_cast<double>(shape.channels), m = static_cast<double>(shape.samples());
+  table.figures["gemm_gflops"] = 2e-6 * layer_products * n * n * m / table.median(gemm_row);
+  return table;
+}
+
+Table measure_scaling(const std::string& over, const std::vector<Shape>& shapes,
+                      const Session& session) {
+  const Candidate zca = candidates_of({"ZCA(1e-5)"}).back();
+  Table table{"scaling", "ZCA over " + over};
+  std::vector<Contestant> contestants;
+  for (const Shape& shape : shapes) {
+    const auto x = layer_input(shape, Layout::channels_last).requires_grad_();
+    contestants.push_back(
+        {to_string(shape), pass_of(zca, x, layer_gradient(shape, Layout::channels_last))});
+  }
+  run_in_turn(contestants, session, table);
+  const auto size = [&](const Shape& s) {
+    return static_cast<double>(over == "channels" ? s.channels : s.samples());
+  };
+  const auto time = [&](const Shape& s) { return table.median(to_string(s)); };
+  table.figures["exponent"] = std::log(time(shapes.back()) / time(shapes.front())) /
+                              std::log(size(shapes.back()) / size(shapes.front()));
+  return table;
 }
 
 }  // namespace orthobatch::bench

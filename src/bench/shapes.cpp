@@ -2,11 +2,10 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/core.h>
-#include <fnmatch.h>
 #include <torch/torch.h>
 
-#include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <sstream>
 #include <stdexcept>
 
@@ -15,17 +14,11 @@ namespace {
 
 constexpr int64_t most_values = int64_t{1} << 28;  // 1 GiB of floats
 
-bool read_shape(const std::string& text, Shape& shape) {
-  const char* at = text.data();
-  const char* end = at + text.size();
-  int64_t* const sizes[] = {&shape.batch, &shape.channels, &shape.height, &shape.width};
-  for (int64_t* size : sizes) {
-    if (size != sizes[0] && (at == end || *at++ != 'x')) return false;
-    const auto [stop, error] = std::from_chars(at, end, *size);
-    if (error != std::errc() || *size < 1 || *size > most_values) return false;
-    at = stop;
-  }
-  return at == end;
+bool read_shape(const std::string& text, Shape& s) {
+  size_t end = 0;
+  return std::sscanf(text.c_str(), "%ldx%ldx%ldx%ld%zn", &s.batch, &s.channels, &s.height, &s.width,
+                     &end) == 4 &&
+         end == text.size() && s.batch > 0 && s.channels > 0 && s.height > 0 && s.width > 0;
 }
 
 void check_size(const Shape& shape) {
@@ -38,12 +31,6 @@ void check_size(const Shape& shape) {
                     most_values, to_string(shape)));
 }
 
-void add_once(std::vector<Shape>& shapes, const Shape& shape) {
-  for (const Shape& other : shapes)
-    if (other == shape) return;
-  shapes.push_back(shape);
-}
-
 torch::Tensor in_layout(const torch::Tensor& rows, const Shape& s, Layout layout) {
   const torch::Tensor x = rows.view({s.batch, s.height, s.width, s.channels}).permute({0, 3, 1, 2});
   return layout == Layout::channels_last ? x : x.contiguous();
@@ -51,28 +38,14 @@ torch::Tensor in_layout(const torch::Tensor& rows, const Shape& s, Layout layout
 
 }  // namespace
 
-bool Shape::operator==(const Shape& other) const {
-  return batch == other.batch && channels == other.channels && height == other.height &&
-         width == other.width;
-}
-
 std::string to_string(const Shape& s) {
   return fmt::format("{}x{}x{}x{}", s.batch, s.channels, s.height, s.width);
 }
 
-const std::vector<Shape>& paper_shapes() {
-  static const std::vector<Shape> shapes = {{256, 16, 28, 28},  {256, 64, 14, 14},
-                                            {256, 128, 14, 14}, {256, 32, 32, 32},
-                                            {256, 64, 16, 16},  {256, 128, 16, 16}};
-  return shapes;
-}
-
 const std::vector<Shape>& standard_shapes() {
-  static const std::vector<Shape> shapes = [] {
-    std::vector<Shape> out = paper_shapes();
-    out.insert(out.end(), {{32, 256, 8, 8}, {64, 512, 7, 7}});
-    return out;
-  }();
+  static const std::vector<Shape> shapes = {
+      {256, 16, 28, 28}, {256, 64, 14, 14},  {256, 128, 14, 14}, {256, 32, 32, 32},
+      {256, 64, 16, 16}, {256, 128, 16, 16}, {32, 256, 8, 8},    {64, 512, 7, 7}};
   return shapes;
 }
 
@@ -80,23 +53,12 @@ std::vector<Shape> parse_shapes(const std::string& text) {
   std::vector<Shape> out;
   std::istringstream items(text + ",");
   for (std::string item; std::getline(items, item, ',');) {
-    if (item.find('*') != std::string::npos) {
-      const size_t before = out.size();
-      for (const Shape& shape : standard_shapes())
-        if (fnmatch(item.c_str(), to_string(shape).c_str(), 0) == 0) add_once(out, shape);
-      if (out.size() == before)
-        throw std::invalid_argument(
-            fmt::format("expected a pattern of the standard shapes, as 256x*x14x14, found '{}' "
-                        "which picks none",
-                        item));
-      continue;
-    }
     Shape shape{};
     if (!read_shape(item, shape))
       throw std::invalid_argument(
           fmt::format("expected BATCHxCHANNELSxHEIGHTxWIDTH, as 256x64x14x14, found '{}'", item));
     check_size(shape);
-    add_once(out, shape);
+    out.push_back(shape);
   }
   return out;
 }

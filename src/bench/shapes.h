@@ -13,19 +13,15 @@ struct Shape {
 
   int64_t samples() const { return batch * height * width; }  // M
   int64_t values() const { return samples() * channels; }
-  bool operator==(const Shape& other) const;
 };
 
 /// "256x64x14x14"
 std::string to_string(const Shape& shape);
 
-/// The inputs of the layers in the paper's two nets.
-const std::vector<Shape>& paper_shapes();
-/// Those, and two with many channels.
+/// The inputs of the layers in the paper's two nets, three each, and two with many channels.
 const std::vector<Shape>& standard_shapes();
 
-/// Comma-separated: each a shape, or a pattern such as "256x*x14x14" that picks from the standard
-/// ones. Throws std::invalid_argument.
+/// Shapes separated by commas. Throws std::invalid_argument.
 std::vector<Shape> parse_shapes(const std::string& text);
 
 enum class Layout { channels_last, nchw };

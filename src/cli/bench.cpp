@@ -1,178 +1,87 @@
-// orthobatch bench: the layers' speed and memory beside torch's BatchNorm2d.
+// orthobatch bench: the layers' speed and memory beside torch's BatchNorm2d and no layer at all.
 
+#include <ATen/Parallel.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <set>
-#include <sstream>
+#include <cstdlib>
 #include <thread>
 
 #include "base/processor.h"
 #include "base/text.h"
-#include "bench/report.h"
-#include "cli/bench_ranks.h"
-#include "cli/bench_tables.h"
+#include "bench/sections.h"
+#include "cli/bench_print.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/options.h"
 #include "cli/processes.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
-#include "io/file.h"
-#include "ranks/ranks.h"
+#include "io/json.h"
 
 namespace orthobatch::cli {
 namespace {
 
-using bench::Layout;
-
-constexpr int64_t default_repeats = 5, quick_repeats = 2;
+constexpr int64_t default_repeats = 5, quick_repeats = 1;
 constexpr double busy_load = 0.5;
-// A step is short beside a round over all layers.
-constexpr int64_t step_rounds_per_repeat = 3;
 
-struct BenchArguments {
-  std::string shapes, layout = "both", sections = "layers,memory,step,inference,stack,scaling",
-                      json;
-  std::vector<std::string> layers;
-  int threads = 0;
-  int64_t repeats = 0;
-  bool quick = false;
-  ProcessOptions ranks;
-};
-
-/// What is being measured: one line that is redrawn on a terminal, else a line for each thing.
-class StatusLine {
- public:
-  ~StatusLine() { clear(); }
-
-  void show(const std::string& what, int64_t done, int64_t rounds) {
-    if (on_terminal_) {
-      fmt::print(stderr, "\r\033[K{}, {} of {}", what, done + 1, rounds);
-      std::fflush(stderr);
-      drawn_ = true;
-    } else if (what != last_) {
-      fmt::print(stderr, "measuring {}\n", what);
-      last_ = what;
-    }
-  }
-
-  void clear() {
-    if (drawn_) std::fputs("\r\033[K", stderr);
-    drawn_ = false;
-  }
-
- private:
-  bool on_terminal_ = ::isatty(STDERR_FILENO) != 0;
-  bool drawn_ = false;
-  std::string last_;
-};
-
-std::vector<bench::Shape> shapes_of(const BenchArguments& a) {
-  if (!a.shapes.empty()) return bench::parse_shapes(a.shapes);
-  if (a.quick) return {{32, 16, 14, 14}, {32, 64, 8, 8}};
-  return bench::standard_shapes();
-}
-
-std::vector<Layout> layouts_of(const BenchArguments& a) {
-  if (a.layout == "cl") return {Layout::channels_last};
-  if (a.layout == "nchw") return {Layout::nchw};
-  return {Layout::channels_last, Layout::nchw};
-}
-
-std::set<std::string> sections_of(const std::string& text) {
-  const std::vector<std::string> known = {"layers",    "memory", "step",
-                                          "inference", "stack",  "scaling"};
-  std::set<std::string> out;
-  std::istringstream words(text + ",");
-  for (std::string word; std::getline(words, word, ',');) {
-    if (std::find(known.begin(), known.end(), word) == known.end())
-      throw std::invalid_argument(fmt::format("expected {}, separated by commas, found '{}'{}",
-                                              join_choices(known), word, suggestion(word, known)));
-    out.insert(word);
-  }
+std::vector<std::string> all_sections() {
+  std::vector<std::string> out;
+  for (const bench::Section& section : bench::sections()) out.emplace_back(section.name);
   return out;
 }
 
-/// Before minutes of measuring, not after.
-void check_place(const std::string& json) {
-  if (json.empty()) return;
-  const std::string folder = parent_path(json);
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    throw FileError(json, fmt::format("cannot write in {}", folder));
+struct BenchArguments {
+  std::string shapes, layout = "both";
+  std::vector<std::string> layers, sections = all_sections();
+  int threads = 0;
+  int64_t repeats = 0;
+  bool quick = false, json = false;
+  ProcessOptions ranks;
+};
+
+bench::Request request_of(const BenchArguments& a) {
+  bench::Request out;
+  out.quick = a.quick;
+  if (!a.shapes.empty())
+    out.shapes = bench::parse_shapes(a.shapes);
+  else if (a.quick)
+    out.shapes = {{16, 16, 8, 8}, {16, 64, 8, 8}};
+  else
+    out.shapes = bench::standard_shapes();
+  if (a.layout != "nchw") out.layouts.push_back(bench::Layout::channels_last);
+  if (a.layout != "cl") out.layouts.push_back(bench::Layout::nchw);
+  out.candidates = bench::candidates_of(a.layers);
+  return out;
 }
 
-void print(StatusLine& status, const std::string& text) {
-  status.clear();
+bench::Session session_of(const BenchArguments& a, int sharers = 1) {
+  // Two threads that share a core wait for each other far longer than they work on small shapes.
+  const int cores =
+      a.quick ? 1 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  double load = 0;
+  getloadavg(&load, 1);
+  const bench::Session out = {
+      a.threads > 0 ? a.threads : std::max(1, cores / sharers),
+      a.repeats > 0 ? a.repeats : (a.quick ? quick_repeats : default_repeats), interrupted(),
+      [](const std::string& place) { fmt::print(stderr, "measuring {}\n", place); }, load};
+  at::set_num_threads(out.threads);
+  return out;
+}
+
+void print(const std::string& text) {
   fmt::print("{}\n", text);
   std::fflush(stdout);
 }
 
-bench::Results measure(const BenchArguments& a, bench::Session session,
-                       const std::vector<bench::Candidate>& candidates, StatusLine& status) {
-  const std::vector<bench::Shape> shapes = shapes_of(a);
-  const std::vector<Layout> layouts = layouts_of(a);
-  const std::set<std::string> sections = sections_of(a.sections);
-  bench::Results results;
-  if (sections.count("memory")) {
-    results.memory = measure_memory(shapes, layouts, candidates, session);
-    print(status, memory_table(results.memory));
-  }
-  if (sections.count("layers")) {
-    for (const bench::Shape& shape : shapes)
-      for (const Layout layout : layouts) {
-        results.layers.push_back(measure_layers(shape, layout, candidates, session));
-        print(status, layer_table(results.layers.back()));
-      }
-    print(status, mean_table(results.layers));
-  }
-  if (sections.count("scaling")) {
-    results.scaling = measure_scaling(session, a.quick);
-    for (const bench::ScalingSeries& series : results.scaling) print(status, scaling_table(series));
-  }
-  if (sections.count("step")) {
-    session.repeats *= step_rounds_per_repeat;
-    for (const char* data : {"mnist", "svhn"}) {
-      results.step.push_back(measure_step(data, a.quick ? 32 : 256, session));
-      print(status, step_table(results.step.back()));
-    }
-    session.repeats /= step_rounds_per_repeat;
-  }
-  if (sections.count("inference")) {
-    session.repeats *= step_rounds_per_repeat;
-    for (const char* data : {"mnist", "svhn"})
-      for (const int64_t batch : {1, 256}) {
-        results.inference.push_back(measure_inference(data, batch, session));
-        print(status, inference_table(results.inference.back()));
-      }
-    session.repeats /= step_rounds_per_repeat;
-  }
-  if (sections.count("stack")) {
-    results.step.push_back(measure_step(bench::stack, a.quick ? 32 : 64, session));
-    print(status, step_table(results.step.back()));
-  }
-  return results;
-}
-
-bench::Session session_of(const BenchArguments& a, StatusLine& status, int sharers = 1) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return {a.threads > 0 ? a.threads : std::max(1, cores / sharers),
-          a.repeats > 0 ? a.repeats : (a.quick ? quick_repeats : default_repeats), interrupted(),
-          [&](const std::string& what, int64_t done, int64_t rounds) {
-            status.show(what, done, rounds);
-          }};
-}
-
 /// In several processes it is what lies between them that is measured.
 int run_in_processes(const BenchArguments& a, int processes) {
-  check_place(a.json);
   const nlohmann::json about = {{"verb", "bench"}, {"quick", a.quick}, {"repeats", a.repeats}};
   return run_in_ranks(a.ranks, processes, about, [&](ranks::Ranks& ranks) {
-    StatusLine status;
-    bench::Session session = session_of(a, status, processes_here(a.ranks, processes));
-    if (!ranks.leads()) session.progress = [](const std::string&, int64_t, int64_t) {};
-    bench_ranks(ranks, session, a.json, a.quick);
+    bench::Session session = session_of(a, processes_here(a.ranks, processes));
+    if (!ranks.leads()) session.progress = [](const std::string&) {};
+    const bench::Exchanges exchanges = measure_exchanges(ranks, session, a.quick);
+    if (ranks.leads()) print(a.json ? json_text(json_of(exchanges, session)) : text_of(exchanges));
     return 0;
   });
 }
@@ -180,55 +89,47 @@ int run_in_processes(const BenchArguments& a, int processes) {
 int run_bench(const BenchArguments& a) {
   if (const int processes = processes_asked_for(a.ranks); processes > 1)
     return run_in_processes(a, processes);
-  const std::vector<bench::Candidate> candidates =
-      a.layers.empty() ? bench::all_candidates() : bench::parse_candidates(a.layers);
-  check_place(a.json);
+  const bench::Request request = request_of(a);
   if (const std::string note = restart_note(); !note.empty()) complain(note);
-  StatusLine status;
-  const bench::Session session = session_of(a, status);
-  fmt::print(
-      "{}, {}, {} thread{}, {} repeats ({} of a training step) after a warm-up, everything in turn "
-      "within\n"
-      "each; milliseconds, medians unless said otherwise. x torch: over torch's BatchNorm2d in "
-      "the\n"
-      "same layout. x GEMM: over 4.5 N^2 M multiply-adds at the rate of plain products in the "
-      "same\n"
-      "run. speed-up: of all threads over one. NxN: factorization and pullback, of both.\n\n",
-      processor_name(), to_string(blas_core()), session.threads, session.threads == 1 ? "" : "s",
-      session.repeats, step_rounds_per_repeat * session.repeats);
-  const double load = bench::load_average();
-  if (load > busy_load)
-    fmt::print(stderr,
-               "orthobatch: warning: other programs keep this machine busy (load {:.1f}): expect "
-               "noise\n",
-               load);
+  const bench::Session session = session_of(a);
+  if (!a.json)
+    print(fmt::format(
+        "{}, {}, {} thread{}, {} repeats (three times as many of a net), in turn; medians in "
+        "milliseconds.\n"
+        "x none, x torch: over the same net without normalisation, and over torch's BatchNorm2d.\n"
+        "x GEMM: over the products of whitening, 4.5 N^2 M multiply-adds, at the rate of a GEMM.\n"
+        "speed-up: of all threads over one. NxN: factorization and pullback.\n"
+        "MiB: tensors at the peak, of a layer beyond x, z and their gradients.\n",
+        processor_name(), to_string(blas_core()), session.threads, session.threads == 1 ? "" : "s",
+        session.repeats));
+  if (session.load_before > busy_load)
+    complain(fmt::format("warning: other programs keep this machine busy (load {:.1f})",
+                         session.load_before));
   stop_on_signals();
+  std::vector<bench::Table> tables;
   try {
-    const bench::Results results = measure(a, session, candidates, status);
-    const std::vector<bench::Bar> bars = judge(results, session.threads);
-    print(status, bar_table(bars));
-    if (!a.json.empty()) {
-      write_output(a.json, to_json(results, session, load, bars).dump(1) + "\n");
-      fmt::print("All numbers are in {}\n", a.json);
-    }
+    for (const bench::Section& section : bench::sections())
+      if (std::count(a.sections.begin(), a.sections.end(), section.name))
+        section.run(request, session, [&](bench::Table table) {
+          if (!a.json) print(text_of(table));
+          tables.push_back(std::move(table));
+        });
   } catch (const bench::Stopped&) {
-    status.clear();
-    complain("stopped" + (a.json.empty() ? "" : "; " + a.json + " was not written"));
+    complain("stopped");
     return interrupted_code();
   }
+  if (a.json) print(json_text(json_of(tables, session)));
   return 0;
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app, Run& run) {
-  auto* verb =
-      app.add_subcommand("bench", "The layers' speed and memory beside torch's BatchNorm2d");
+  auto* verb = app.add_subcommand(
+      "bench", "The layers' speed and memory beside torch's BatchNorm2d and no normalisation");
   auto a = std::make_shared<BenchArguments>();
-  verb->add_option("--shapes", a->shapes,
-                   "Inputs as 256x64x14x14,32x256x8x8; with * a pattern that picks from the "
-                   "standard eight: '256x*x14x14'")
-      ->default_str("those eight");
+  verb->add_option("--shapes", a->shapes, "Inputs of layers, as 256x64x14x14,32x256x8x8")
+      ->default_str("six of the paper's nets, two with many channels");
   verb->add_option("--layers", a->layers,
                    "Layer specs, or 'composed' for a ZCA of torch's operations; torch's "
                    "BatchNorm2d is always measured")
@@ -237,11 +138,14 @@ void add_bench(CLI::App& app, Run& run) {
   verb->add_option("--layout", a->layout, "Of the layers' inputs: cl is channels_last")
       ->capture_default_str()
       ->check(CLI::IsMember({"cl", "nchw", "both"}));
-  verb->add_option("--sections", a->sections, "What to measure")->capture_default_str();
-  verb->add_option("--threads", a->threads, "All threads are so many")
+  verb->add_option("--sections", a->sections, "What to measure, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember(all_sections()))
+      ->default_str("all");
+  verb->add_option("--threads", a->threads, "Number of threads")
       ->check(whole_number(1, 1024))
-      ->default_str("all cores");
-  verb->add_option("--repeats", a->repeats, "Counted rounds")
+      ->default_str("all cores, with --quick 1");
+  verb->add_option("--repeats", a->repeats, "Timed rounds")
       ->check(whole_number(1, 100000))
       ->default_str(fmt::format("{}, with --quick {}", default_repeats, quick_repeats));
   verb->add_flag("--quick", a->quick,
@@ -251,19 +155,13 @@ void add_bench(CLI::App& app, Run& run) {
       "With 2 or more: what they exchange when they train together, and what a step would take on "
       "more of them, in place of --sections. On several machines each is started with "
       "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set");
-  verb->add_option("--json", a->json, "Writes every number to this file")
-      ->type_name("FILE")
-      ->default_str("none");
+  verb->add_flag("--json", a->json, "JSON in place of the tables");
   verb->callback([&run, a] {
-    const auto check = [](const char* option, const auto& parse) {
-      try {
-        parse();
-      } catch (const std::invalid_argument& error) {
-        throw CLI::ValidationError(option, error.what());
-      }
-    };
-    check("--shapes", [&] { shapes_of(*a); });
-    check("--sections", [&] { sections_of(a->sections); });
+    try {
+      if (!a->shapes.empty()) bench::parse_shapes(a->shapes);
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError("--shapes", error.what());
+    }
     run = [a] {
       keep_freed_memory();
       return run_bench(*a);

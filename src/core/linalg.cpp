@@ -7,7 +7,6 @@
 #include <string>
 
 #include "base/processor.h"
-#include "core/linalg_eigh.h"
 #include "core/parallel.h"
 
 #ifdef ORTHOBATCH_WITH_ONEDNN
@@ -23,8 +22,9 @@ void dgemm_(const char* transa, const char* transb, const int* m, const int* n, 
             const double* beta, double* c, const int* ldc);
 void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
              double* work, const int* lwork, int* iwork, const int* liwork, int* info);
-void dgesv_(const int* n, const int* nrhs, double* a, const int* lda, int* ipiv, double* b,
-            const int* ldb, int* info);
+void dgetrf_(const int* m, const int* n, double* a, const int* lda, int* ipiv, int* info);
+void dgetrs_(const char* trans, const int* n, const int* nrhs, const double* a, const int* lda, const int* ipiv,
+             double* b, const int* ldb, int* info);
 // OpenBLAS only; absent from other implementations.
 void openblas_set_num_threads(int count) __attribute__((weak));
 int openblas_get_num_threads() __attribute__((weak));
@@ -68,34 +68,6 @@ char letter(Op op) { return op == Op::none ? 'N' : 'T'; }
 template <typename T>
 void grow(std::vector<T>& workspace, size_t size) {
   if (workspace.size() < size) workspace.resize(size);
-}
-
-/// Of moderate size, so that squares and their inverses are numbers.
-bool is_moderate(const Matrix& a) {
-  Vector size(a.rows());  // of rows; NaN where an entry is
-  add_row_sums(a.rows(), a.cols(), size.data(),
-               [&](int64_t i, int64_t j) { return std::abs(a(i, j)); });
-  return all_finite(size) && *std::max_element(size.begin(), size.end()) > 1e-100 &&
-         *std::max_element(size.begin(), size.end()) < 1e100;
-}
-
-int eigh_on_one_thread(const Matrix& a, SymmetricEigen& out) {
-  const int n = static_cast<int>(a.rows());
-  Matrix vectors = a;  // row k becomes eigenvector k: LAPACK writes columns, column-major
-  Vector ascending(n);
-  const int lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n;
-  static thread_local Vector work;
-  static thread_local std::vector<int> iwork;
-  grow(work, lwork);
-  grow(iwork, liwork);
-  int info = 0;
-  dsyevd_("V", "L", &n, vectors.data(), &n, ascending.data(), work.data(), &lwork, iwork.data(),
-          &liwork, &info);
-  out.lambda.assign(ascending.rbegin(), ascending.rend());
-  out.U = Matrix::uninitialized(n, n);
-  // Downwards: the last row becomes the first column.
-  transpose_into(out.U, vectors.data() + static_cast<int64_t>(n - 1) * n, -n);
-  return info;
 }
 
 }  // namespace
@@ -199,12 +171,24 @@ Matrix symmetric_matmul_nt(const Matrix& a, const Matrix& b) {
 }
 
 SymmetricEigen eigh(const Matrix& a) {
-  const int64_t n = a.rows();
+  const int n = static_cast<int>(a.rows());
+  Matrix vectors = a;  // row k becomes eigenvector k: LAPACK writes columns, column-major
+  Vector ascending(n);
+  const int lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n;
+  static thread_local Vector work;
+  static thread_local std::vector<int> iwork;
+  grow(work, lwork);
+  grow(iwork, liwork);
+  int info = 0;
   const OnThisThread guard;
-  SymmetricEigen out;
-  const int info =
-      n > one_thread && is_moderate(a) ? eigh_on_threads(a, out) : eigh_on_one_thread(a, out);
+  dsyevd_("V", "L", &n, vectors.data(), &n, ascending.data(), work.data(), &lwork, iwork.data(),
+          &liwork, &info);
   if (info != 0) fail("eigh", n, info, "the symmetric eigensolver did not converge");
+  SymmetricEigen out;
+  out.lambda.assign(ascending.rbegin(), ascending.rend());
+  out.U = Matrix::uninitialized(n, n);
+  // Downwards: the last row becomes the first column.
+  transpose_into(out.U, vectors.data() + static_cast<int64_t>(n - 1) * n, -n);
   return out;
 }
 
@@ -215,8 +199,9 @@ Matrix solve(const Matrix& a, const Matrix& b) {
   grow(pivots, n);
   int info = 0;
   const OnThisThread guard;
-  dgesv_(&n, &columns, lu.data(), &n, pivots.data(), x.data(), &n, &info);
+  dgetrf_(&n, &n, lu.data(), &n, pivots.data(), &info);
   if (info != 0) fail("solve", n, info, "the linear system is singular");
+  dgetrs_("N", &n, &columns, lu.data(), &n, pivots.data(), x.data(), &n, &info);
   return transpose(x);
 }
 

@@ -24,7 +24,7 @@ MethodInfo pldlp_method();
 MethodInfo pca_method();
 MethodInfo iternorm_method();
 
-/// X_corr: BN without parameters, then X (correlation.cpp).
+/// X_corr: BN without parameters, then X (methods/correlation.cpp).
 MethodInfo correlation_of(const MethodInfo& inner, std::string paper);
 
 }  // namespace orthobatch::core

@@ -1,8 +1,12 @@
 #pragma once
-// A fuzz target is one function and its corpus. With clang libFuzzer drives it (libfuzzer.cpp),
-// else a loop of our own (fuzz.cpp); both are guided by the code it reaches.
+// A fuzz target is one function and its corpus, driven by libFuzzer:
+//
+//   fuzz_TARGET [OPTIONS] CORPUS_FOLDER… seeds     the target's own good inputs are written to the folder seeds first
+//   fuzz_TARGET FILE                               runs one input again
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -31,4 +35,22 @@ inline bool accepts(const std::vector<uint8_t>& bytes) {
   } catch (const std::invalid_argument& error) {
     return refused(error);
   }
+}
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  orthobatch::make_directories("seeds");
+  int number = 0;
+  for (const auto& seed : corpus()) {
+    if (!accepts(seed)) {
+      std::fprintf(stderr, "an input of the corpus is refused\n");
+      std::exit(1);
+    }
+    orthobatch::write_file("seeds/" + std::to_string(number++), seed.data(), seed.size());
+  }
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  accepts({data, data + size});
+  return 0;
 }
