@@ -8,14 +8,14 @@
 
 #include "data/batches.h"
 #include "data/synthetic.h"
-#include "ranks/place.h"
+#include "ranks/ranks.h"
 #include "train/gradient_sum.h"
 
 namespace orthobatch::test {
 namespace {
 
-std::optional<Place> place_in(std::map<std::string, std::string> variables) {
-  return place_from([&](const char* name) -> const char* {
+std::optional<ranks::Place> place_in(std::map<std::string, std::string> variables) {
+  return ranks::place_from([&](const char* name) -> const char* {
     const auto it = variables.find(name);
     return it == variables.end() ? nullptr : it->second.c_str();
   });
@@ -42,7 +42,8 @@ TEST(Place, ReadsTheEnvironmentEveryoneUses) {
   EXPECT_EQ(place->size, 3);
   EXPECT_EQ(place->address, "node-7");
   EXPECT_EQ(place->port, 29500);
-  EXPECT_TRUE(place->keeps_store);
+  EXPECT_FALSE(place->has_launcher);
+  EXPECT_FALSE(place->keeps_store());
 }
 
 TEST(Place, LeavesTheStoreToTorchrunsAgent) {
@@ -50,8 +51,16 @@ TEST(Place, LeavesTheStoreToTorchrunsAgent) {
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   variables["TORCHELASTIC_RESTART_COUNT"] = "2";
   const auto place = place_in(variables);
-  EXPECT_FALSE(place->keeps_store);
+  EXPECT_TRUE(place->has_launcher);
   EXPECT_EQ(place->prefix, "attempt_2");
+}
+
+TEST(Place, OfOurLauncherIsAFile) {
+  const auto place =
+      place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {ranks::file_variable, "/a/file"}});
+  EXPECT_EQ(place->address, "/a/file");
+  EXPECT_EQ(place->port, 0);
+  EXPECT_FALSE(place->keeps_store());
 }
 
 TEST(Place, NamesTheVariableAtFault) {
@@ -110,7 +119,7 @@ TEST(Share, AnImageBecomesTheSameInWhoeversHands) {
 }
 
 /// Ranks that all have this one's values, and note what is asked of them.
-class Likes : public Ranks {
+class Likes : public ranks::Ranks {
  public:
   explicit Likes(int size) : size_(size) {}
   int size() const override { return size_; }

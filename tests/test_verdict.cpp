@@ -173,7 +173,7 @@ TEST(Statistics, KnownAnswers) {
   EXPECT_NEAR(student_quantile(0.975, 1), 12.706, 1e-3);
   EXPECT_NEAR(student_quantile(0.975, 4), 2.7764, 1e-4);
   EXPECT_NEAR(student_quantile(0.9975, 8), 3.8325, 1e-4);
-  EXPECT_EQ(ranks({3.0, std::nullopt, 1.0, 3.0}), (std::vector<int>{2, 0, 1, 2}));
+  EXPECT_EQ(ranks_of({3.0, std::nullopt, 1.0, 3.0}), (std::vector<int>{2, 0, 1, 2}));
   EXPECT_NEAR(*rank_correlation({1.0, 2.0, 3.0, 4.0}, {10.0, 30.0, 20.0, 40.0}), 0.8, 1e-12);
   EXPECT_NEAR(*rank_correlation({1.0, 2.0, 3.0}, {3.0, 2.0, 1.0}), -1, 1e-12);
   EXPECT_FALSE(rank_correlation({1.0, 2.0}, {1.0, 2.0}));

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* layer = "ZCA(1e-5,1e12)";
 constexpr const char* resnet_conv = "3x3 convolution of ResNet-50";
 
-Table measure_collectives(Ranks& ranks, const Session& session) {
+Table measure_collectives(ranks::Ranks& ranks, const Session& session) {
   Table table{"exchange", fmt::format("{} processes", ranks.size())};
   std::vector<Contestant> contestants;
   // From a layer of 16 channels to the gradients of a small net.
@@ -36,7 +36,7 @@ Table measure_collectives(Ranks& ranks, const Session& session) {
 
 /// Forward and backward pass of the paper's net; over the ranks where they are given.
 Contestant digit_step(const std::string& row, const std::string& data, int64_t images,
-                      Ranks* ranks) {
+                      ranks::Ranks* ranks) {
   const torch::Tensor x = input_of(data, images), y = torch::arange(images) % digit_classes;
   DigitNet net = digit_net(data, layer, x);
   const auto pass = [model = model_of(net), x, y] {
@@ -156,7 +156,7 @@ double NetLoad::speed_up(int64_t ranks, const Link& link) const {
   return (on_each ? static_cast<double>(ranks) : 1) * step(1, link) / step(ranks, link);
 }
 
-Exchanges measure_exchanges(Ranks& ranks, const Session& session, bool quick) {
+Exchanges measure_exchanges(ranks::Ranks& ranks, const Session& session, bool quick) {
   Exchanges out;
   out.ranks = ranks.size();
   out.collectives = measure_collectives(ranks, session);

@@ -49,7 +49,7 @@ struct Exchanges {
 };
 
 /// Every rank calls it. `quick`: few images.
-Exchanges measure_exchanges(Ranks& ranks, const Session& session, bool quick);
+Exchanges measure_exchanges(ranks::Ranks& ranks, const Session& session, bool quick);
 
 /// Least squares of relative errors, of two rows or more.
 Link fit_link(const Table& collectives, int64_t ranks);

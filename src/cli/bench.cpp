@@ -77,7 +77,7 @@ void print(const std::string& text) {
 /// In several processes it is what lies between them that is measured.
 int run_in_processes(const BenchArguments& a, int processes) {
   const nlohmann::json about = {{"verb", "bench"}, {"quick", a.quick}, {"repeats", a.repeats}};
-  return run_in_ranks(a.ranks, processes, about, [&](Ranks& ranks) {
+  return run_in_ranks(a.ranks, processes, about, [&](ranks::Ranks& ranks) {
     bench::Session session = session_of(a, processes_here(a.ranks, processes));
     if (!ranks.leads()) session.progress = [](const std::string&) {};
     const bench::Exchanges exchanges = measure_exchanges(ranks, session, a.quick);

@@ -1,19 +1,30 @@
 #include "cli/interrupt.h"
 
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 
 namespace orthobatch::cli {
 namespace {
 
 std::atomic<bool> flag{false};
-std::atomic<int> signal_number{SIGINT};
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+std::atomic<int> signal_number{SIGTERM};  // of a rank that stops because another got a signal
+std::atomic<int64_t> first_time{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free,
               "set in a signal handler");
 
 extern "C" void note_signal(int number) {
-  signal_number = number;
-  flag = true;
-  std::signal(number, SIG_DFL);
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t milliseconds = now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
+  if (!flag) {
+    first_time = milliseconds;
+    signal_number = number;
+    flag = true;
+  } else if (milliseconds - first_time >= 1000) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);
+  }
 }
 
 /// Products of oneDNN (2.6) keep data below the stack pointer, where the system puts what it saves

@@ -14,69 +14,65 @@
 #include "cli/options.h"
 #include "nn/message.h"
 #include "orthobatch/version.h"
-#include "ranks/launcher.h"
-#include "ranks/ranks.h"
 
 namespace orthobatch::cli {
 namespace {
 
+using ranks::Place;
+
 char** arguments = nullptr;
 
+std::chrono::milliseconds timeout_of(const ProcessOptions& options) {
+  return std::chrono::milliseconds(static_cast<int64_t>(1000 * options.timeout));
+}
+
 std::optional<Place> place_here(const ProcessOptions& options) {
-  std::optional<Place> place = place_from(std::getenv);
+  std::optional<Place> place = ranks::place_from(std::getenv);
   if (!place) return place;
   if (options.processes && *options.processes != place->size)
     throw std::invalid_argument(
         fmt::format("--processes: expected WORLD_SIZE, {}, or none, found {}", place->size,
                     *options.processes));
-  place->timeout = std::chrono::milliseconds(static_cast<int64_t>(1000 * options.timeout));
+  place->timeout = timeout_of(options);
   return place;
 }
 
-/// Without taking down what waits for others.
-[[noreturn]] void leave(int code) {
-  std::fflush(nullptr);
-  ::_exit(code);
-}
-
-int be_rank(const Place& place, const nlohmann::json& about,
-            const std::function<int(Ranks&)>& work) {
+int be_rank(const Place& place, const nlohmann::json& about, const RankWork& work) {
   complain_as(fmt::format("rank {}: ", place.rank));
   nlohmann::json all = {{"version", ORTHOBATCH_VERSION}, {"LibTorch", TORCH_VERSION}};
   all.update(about);
-  std::unique_ptr<Ranks> ranks;
+  ranks::Ranks* joined = nullptr;
   try {
-    ranks = join_ranks(place, all);
-    return work(*ranks);
-  } catch (const RankError& error) {
-    complain(error.what());
+    joined = &ranks::join_ranks(place, all);
+    const int code = work(*joined);
+    joined->leave("");
+    return code;
   } catch (const std::exception& error) {
-    const std::string why = message_of(error);
-    if (ranks) ranks->fail(why);
-    complain(why);
+    complain(message_of(error));
+    if (joined) joined->leave(message_of(error));
   }
-  if (ranks) ranks->see_off();
-  leave(1);
+  std::fflush(nullptr);
+  ::_exit(1);  // threads of Gloo may still wait for a rank that is lost
 }
 
 }  // namespace
 
 const char* const training_together =
-    "That train together on this machine. On several machines each is started with RANK, "
-    "WORLD_SIZE, MASTER_ADDR and MASTER_PORT set, as torchrun does";
+    "Number of processes on this machine that train together. On several machines start each "
+    "with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set, as torchrun does";
 
 void add_process_options(CLI::App& verb, ProcessOptions& options, const std::string& what) {
   verb.add_option("--processes", options.processes, what)
       ->check(whole_number(1, 1024))
       ->default_str("1");
-  verb.add_option("--timeout", options.timeout, "Seconds that processes wait for each other")
+  verb.add_option("--timeout", options.timeout, "Seconds that a process waits for the others")
       ->capture_default_str()
       ->check(number_between(1, 86400));
 }
 
 void remember_arguments(char** argv) { arguments = argv; }
 
-bool is_rank() { return place_from(std::getenv).has_value(); }
+bool is_rank() { return ranks::place_from(std::getenv).has_value(); }
 
 int processes_asked_for(const ProcessOptions& options) {
   const std::optional<Place> place = place_here(options);
@@ -98,13 +94,12 @@ void require_for_all(const std::string& option, const std::string& path) {
 }
 
 int run_in_ranks(const ProcessOptions& options, int processes, const nlohmann::json& about,
-                 const std::function<int(Ranks&)>& work) {
+                 const RankWork& work) {
   const std::optional<Place> place = place_here(options);
   if (place && place->size > 1) return be_rank(*place, about, work);
-  if (place || processes <= 1) return work(this_process());
-  stop_on_signals();
-  const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(1000 * options.timeout));
-  const int code = launch({arguments, processes, timeout, interrupted(), complain});
+  if (place || processes <= 1) return work(ranks::this_process());
+  const int code = ranks::launch(
+      {arguments, processes, timeout_of(options), stop_on_signals, interrupted(), complain});
   return interrupted() && code != 0 ? interrupted_code() : code;
 }
 

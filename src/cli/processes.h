@@ -3,13 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <optional>
-
-namespace orthobatch {
-class Ranks;
-}
+#include "ranks/ranks.h"
 
 namespace orthobatch::cli {
 
@@ -21,23 +15,24 @@ struct ProcessOptions {
 void add_process_options(CLI::App& verb, ProcessOptions& options, const std::string& what);
 extern const char* const training_together;
 
-/// What starts this program anew, for the ranks of this machine.
+/// The command line with which each rank of this machine is started.
 void remember_arguments(char** argv);
 
 /// Whether this process was started as one of several.
 bool is_rank();
-/// How many processes the environment, or the option, says that train together; 0: neither.
+/// WORLD_SIZE, or --processes; 0: neither is set.
 int processes_asked_for(const ProcessOptions& options);
-/// How many of so many are on this machine.
+/// How many of `processes` are on this machine.
 int processes_here(const ProcessOptions& options, int processes);
 
-/// Throws std::invalid_argument where a file that every rank reads can be read but once.
+/// Throws std::invalid_argument where the file is a pipe: every rank reads it.
 void require_for_all(const std::string& option, const std::string& path);
 
-/// Does `work` as one of `processes` ranks. Where nobody has started them they are started here,
-/// each with the command line of this one, and waited for. `about` is what they must agree on.
-/// Returns the exit code; a rank that fails tells the others why, and ends the process.
+using RankWork = std::function<int(ranks::Ranks&)>;
+/// Does `work` as one of `processes` ranks and returns the exit code. Where the ranks are not
+/// started yet, starts each with the command line of this process and waits for them. `about` is
+/// what the ranks must agree on. A rank that fails tells the others why, and ends the process.
 int run_in_ranks(const ProcessOptions& options, int processes, const nlohmann::json& about,
-                 const std::function<int(Ranks&)>& work);
+                 const RankWork& work);
 
 }  // namespace orthobatch::cli

@@ -48,7 +48,7 @@ std::string command_text(const ReproduceArguments& a) {
   return text + " --out DIR";
 }
 
-int reproduce(ReproduceArguments a, Ranks& ranks) {
+int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
   Experiment all = find_experiment(a.experiment);
   ExperimentChanges without_rows = a.changes;
   without_rows.rows.clear();
@@ -139,7 +139,7 @@ void add_reproduce(CLI::App& app, Run& run) {
       }
       const nlohmann::json about = {{"verb", "reproduce"}, {"experiment", a->experiment}};
       return run_in_ranks(a->ranks, processes, about,
-                          [a](Ranks& ranks) { return reproduce(*a, ranks); });
+                          [a](ranks::Ranks& ranks) { return reproduce(*a, ranks); });
     };
   });
 }

@@ -194,7 +194,8 @@ void make_folder(LedRun& led, const std::string& path) {
         "{} holds checkpoints of a run, but not its config.json: give another --out", path));
 }
 
-int finish(Trainer& trainer, const std::string& path, Progress& progress, const Ranks& ranks) {
+int finish(Trainer& trainer, const std::string& path, Progress& progress,
+           const ranks::Ranks& ranks) {
   const std::string way_on = fmt::format("go on with: orthobatch train --resume {}", path);
   try {
     if (trainer.run() == Trainer::Outcome::stopped) {
@@ -203,8 +204,9 @@ int finish(Trainer& trainer, const std::string& path, Progress& progress, const 
                              trainer.state().step, way_on));
       return interrupted_code();
     }
-  } catch (const RankError& error) {
-    throw RankError(fmt::format("{}; the last checkpoint is whole: {}", error.what(), way_on));
+  } catch (const ranks::RankError& error) {
+    throw ranks::RankError(
+        fmt::format("{}; the last checkpoint is whole: {}", error.what(), way_on));
   }
   if (!trainer.stopped_early().empty())
     progress.line(fmt::format("stopped early, after epoch {}: {}", trainer.state().epoch,
@@ -221,7 +223,8 @@ DataSet data_of(const TrainArguments& a, const TrainConfig& config, bool silent)
 }
 
 /// A run, or as one of several ranks a part of it: new with this config, or, without one, resumed.
-int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config, Ranks& ranks) {
+int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config,
+          ranks::Ranks& ranks) {
   const bool anew = new_config.has_value();
   LedRun led;
   if (ranks.leads() && !anew) led = open_old(a, ranks.size());
@@ -313,7 +316,7 @@ int start(const TrainArguments& a) {
     about["config"] = deciding_settings(config);
     about["fold"] = config.net.fold;
     return run_in_ranks(a.ranks, config.processes, about,
-                        [&](Ranks& ranks) { return train(a, config, ranks); });
+                        [&](ranks::Ranks& ranks) { return train(a, config, ranks); });
   }
   for (const Setting& change : settings_of(a)) require_changeable(change);
   if (!is_rank()) require_old(a.resume);  // on other hosts than rank 0's it need not be
@@ -321,7 +324,7 @@ int start(const TrainArguments& a) {
   if (a.dry_run) return dry_run(a, config_of_old(a, processes), a.resume);
   about["resumes"] = true;
   return run_in_ranks(a.ranks, processes, about,
-                      [&](Ranks& ranks) { return train(a, std::nullopt, ranks); });
+                      [&](ranks::Ranks& ranks) { return train(a, std::nullopt, ranks); });
 }
 
 /// The default and the range of a setting, as its table in src/run/config.cpp has them.

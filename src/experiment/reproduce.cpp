@@ -62,7 +62,7 @@ ordered_json describe_machine() {
 
 Reproduction::Reproduction(const Experiment& experiment, const Experiment& all,
                            const ReproduceOptions& options, Progress& progress,
-                           const std::atomic<bool>& stop, Ranks& ranks)
+                           const std::atomic<bool>& stop, ranks::Ranks& ranks)
     : experiment_(experiment),
       all_(all),
       options_(options),
@@ -178,7 +178,7 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
     return finished;
   } catch (const Diverged&) {
     throw;  // its line in metrics.jsonl says all
-  } catch (const RankError&) {
+  } catch (const ranks::RankError&) {
     throw;
   } catch (const std::exception& error) {
     try {
@@ -188,7 +188,7 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
     }
     // The others are in the middle of it, and could not follow into the next row.
     if (begun && !ranks_.alone())
-      throw RankError(fmt::format("{}: {}", job.label(), message_of(error)));
+      throw ranks::RankError(fmt::format("{}: {}", job.label(), message_of(error)));
     throw;
   }
 }
@@ -265,7 +265,7 @@ void Reproduction::make(Job& job, Outcome& outcome) {
   } catch (const Diverged& error) {
     outcome.diverged.push_back(fmt::format("{}: {}", job.label(), error.what()));
     progress_.line(outcome.diverged.back());
-  } catch (const RankError&) {
+  } catch (const ranks::RankError&) {
     throw;
   } catch (const std::exception& error) {
     outcome.failed.push_back(fmt::format("{}: {}", job.label(), message_of(error)));

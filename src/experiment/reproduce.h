@@ -29,7 +29,8 @@ class Reproduction {
  public:
   /// `all` has the same settings as `experiment`, and the rows that were not chosen.
   Reproduction(const Experiment& experiment, const Experiment& all, const ReproduceOptions& options,
-               Progress& progress, const std::atomic<bool>& stop, Ranks& ranks = this_process());
+               Progress& progress, const std::atomic<bool>& stop,
+               ranks::Ranks& ranks = ranks::this_process());
 
   struct Outcome {
     bool stopped = false;
@@ -79,7 +80,7 @@ class Reproduction {
   ReproduceOptions options_;
   Progress& progress_;
   const std::atomic<bool>& stop_;
-  Ranks& ranks_;
+  ranks::Ranks& ranks_;
   DataSet data_;
   std::string data_loaded_;  ///< name and subset of data_
   std::vector<Job> jobs_;

@@ -46,7 +46,7 @@ Estimate Estimate::of(const std::vector<double>& values) {
   return e;
 }
 
-std::vector<int> ranks(const std::vector<std::optional<double>>& values) {
+std::vector<int> ranks_of(const std::vector<std::optional<double>>& values) {
   std::vector<int> out;
   for (const auto& v : values)
     out.push_back(v ? 1 + static_cast<int>(std::count_if(values.begin(), values.end(),

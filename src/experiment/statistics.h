@@ -16,7 +16,7 @@ struct Estimate {
 };
 
 /// Places 1, 2, …, the least value first; equal values share one. An empty value has place 0.
-std::vector<int> ranks(const std::vector<std::optional<double>>& values);
+std::vector<int> ranks_of(const std::vector<std::optional<double>>& values);
 
 /// The t that Student's distribution with so many degrees of freedom, at least 1, stays below with
 /// this probability (above one half). By hand: twenty lines of an integral in place of Boost.

@@ -27,7 +27,7 @@ std::optional<double> error_of(const RowResult& row) {
 
 /// Those that diverged share the last place.
 std::vector<int> places(const Errors& errors, int layers) {
-  std::vector<int> out = ranks(errors);
+  std::vector<int> out = ranks_of(errors);
   for (size_t i = 0; i < errors.size(); ++i)
     if (errors[i] && std::isinf(*errors[i])) out[i] = layers;
   return out;
@@ -104,7 +104,7 @@ GradientVerdict gradient_verdict(const std::vector<RowResult>& rows) {
   verdict.layers = ranking.layers();
   const std::vector<int> exact = places(ranking.exact, verdict.layers);
   const std::vector<int> printed = places(ranking.printed, verdict.layers);
-  const std::vector<int> paper = ranks(ranking.paper);
+  const std::vector<int> paper = ranks_of(ranking.paper);
   for (size_t k = 0; k < verdict.pairs.size(); ++k) {
     GradientPair& p = verdict.pairs[k];
     if (p.difference) p.noise = noise_of(*p.difference, verdict.pairs.size());

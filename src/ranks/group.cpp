@@ -1,35 +1,67 @@
+#include <c10/util/Logging.h>
+#include <fmt/core.h>
+#include <netdb.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <torch/types.h>
+#include <unistd.h>
 
-#include <chrono>
+#include <array>
 #include <cstdlib>
-#include <cstring>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/text.h"
 #include "nn/message.h"
-#include "ranks/address.h"
 #include "ranks/meeting.h"
-#include "ranks/ranks.h"
-#include "ranks/store_impl.h"
 
-namespace orthobatch {
+namespace orthobatch::ranks {
 namespace {
 
 using Gloo = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 using Clock = std::chrono::steady_clock;
 
-Gloo make_group(Meeting& meeting, const std::string& name) {
-  const Place& place = meeting.place();
-  auto options = c10d::ProcessGroupGloo::Options::create(place.timeout);
+using namespace std::chrono_literals;
+
+constexpr auto time_to_read = 1s;  // why a rank ended, from its store
+
+/// The address, as numbers, under which this host is seen from there. (c10d would take that of the
+/// host's name, which on Debian is 127.0.1.1.)
+std::string own_address(const std::string& towards, int port) {
+  addrinfo hints{}, *list = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  std::string out;
+  if (::getaddrinfo(towards.c_str(), std::to_string(port).c_str(), &hints, &list) == 0) {
+    for (const addrinfo* to = list; to && out.empty(); to = to->ai_next) {
+      sockaddr_storage own{};
+      auto* address = reinterpret_cast<sockaddr*>(&own);
+      socklen_t size = sizeof own;
+      char text[NI_MAXHOST];
+      // Connecting a datagram socket sends nothing: it only chooses the interface.
+      const int socket = ::socket(to->ai_family, to->ai_socktype, 0);
+      if (::connect(socket, to->ai_addr, to->ai_addrlen) == 0 &&
+          ::getsockname(socket, address, &size) == 0 &&
+          ::getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
+        out = text;
+      ::close(socket);
+    }
+    ::freeaddrinfo(list);
+  }
+  if (out.empty()) throw RankError(fmt::format("no route from this host to {}", towards));
+  return out;
+}
+
+Gloo make_group(const Place& place, const StorePointer& store, const std::string& name) {
+  using c10d::ProcessGroupGloo;
+  auto options = ProcessGroupGloo::Options::create(place.timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-  options->devices.push_back(
-      interface && *interface ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
-                              : c10d::ProcessGroupGloo::createDeviceForHostname(
-                                    own_address(place.address, place.port)));
-  auto store = c10::make_intrusive<c10d::PrefixStore>(name, meeting.store().impl().store);
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.size, options);
+  if (interface && *interface)
+    options->devices.push_back(ProcessGroupGloo::createDeviceForInterface(interface));
+  else
+    options->devices.push_back(ProcessGroupGloo::createDeviceForHostname(
+        place.port == 0 ? "127.0.0.1" : own_address(place.address, place.port)));
+  return c10::make_intrusive<ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(name, store),
+                                               place.rank, place.size, options);
 }
 
 /// What Gloo says, without the line of its source where it says it.
@@ -47,114 +79,113 @@ void wait_for(c10d::Work& work) {
   work.wait();
 }
 
-/// Two groups of Gloo, so that no layer's statistics wait behind the gradients that are under way.
-class GlooRanks : public Ranks {
+/// A group of Gloo's whose errors name the rank that is lost.
+class Group : public Collectives {
  public:
-  GlooRanks(const Place& place, const nlohmann::json& about) : meeting_(place) {
-    meeting_.agree("settings", about);
-    or_lost([&] {
-      statistics_ = std::make_shared<Statistics>(*this, make_group(meeting_, "statistics"));
-      gradients_ = make_group(meeting_, "gradients");
-    });
+  Group(Gloo gloo, Meeting& meeting, double& seconds)
+      : gloo_(std::move(gloo)), meeting_(meeting), seconds_(seconds) {}
+
+  int64_t rank() const override { return gloo_->getRank(); }
+  int64_t size() const override { return gloo_->getSize(); }
+
+  std::vector<at::Tensor> gather(const at::Tensor& t) override {
+    std::vector<std::vector<at::Tensor>> out(1);
+    for (int64_t k = 0; k < size(); ++k) out[0].push_back(at::empty_like(t));
+    std::vector<at::Tensor> in = {t};
+    begin([&] { return gloo_->allgather(out, in); })();
+    return out[0];
+  }
+  void sum(at::Tensor& t) override { begin_sum(t)(); }
+  std::function<void()> begin_sum(at::Tensor t) override {
+    std::vector<at::Tensor> one = {t};
+    return begin([&] { return gloo_->allreduce(one); });
+  }
+  std::function<void()> begin_share(const at::Tensor& t) {
+    TORCH_CHECK(t.is_non_overlapping_and_dense(), "expected a dense tensor to share");
+    std::vector<at::Tensor> one = {t};
+    return begin([&] { return gloo_->broadcast(one); });
   }
 
-  int rank() const override { return meeting_.place().rank; }
-  int size() const override { return meeting_.place().size; }
+ private:
+  /// Returns what waits for the exchange.
+  template <typename Exchange>
+  std::function<void()> begin(const Exchange& exchange) {
+    c10::intrusive_ptr<c10d::Work> work;
+    or_lost([&] { work = exchange(); });
+    return [this, work] { or_lost([&] { wait_for(*work); }); };
+  }
+
+  template <typename Part>
+  void or_lost(const Part& part) {
+    const auto start = Clock::now();
+    try {
+      part();
+    } catch (const std::exception& error) {
+      meeting_.lost(plain_text(error));
+    }
+    seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  const Gloo gloo_;
+  Meeting& meeting_;
+  double& seconds_;
+};
+
+/// Two groups, so that no layer's statistics wait behind the gradients that are under way.
+class GlooRanks : public Ranks {
+ public:
+  explicit GlooRanks(const Place& place) : meeting_(place) {}
+
+  void meet(nlohmann::json about) {
+    about["WORLD_SIZE"] = size();
+    meeting_.enter();
+    // Tensors of different size would end the process in a thread of Gloo's.
+    meeting_.agree("settings", about);
+    // Over a store of its own: Gloo waits there for a rank that does not come.
+    auto groups = begin([place = meeting_.place] {
+      const StorePointer store = open_store(place, /*serve=*/false);
+      return std::array{make_group(place, store, "statistics"),
+                        make_group(place, store, "gradients")};
+    });
+    const auto done = [&] { return groups.wait_for(0s) == std::future_status::ready; };
+    try {
+      if (!meeting_.wait(meeting_.place.timeout, done)) meeting_.lost("Gloo did not connect");
+      const auto [statistics, gradients] = groups.get();
+      statistics_ = std::make_shared<Group>(statistics, meeting_, seconds_);
+      gradients_ = std::make_shared<Group>(gradients, meeting_, seconds_);
+    } catch (const RankError&) {
+      throw;
+    } catch (const std::exception& error) {
+      meeting_.lost(plain_text(error));
+    }
+  }
+
+  int rank() const override { return meeting_.place.rank; }
+  int size() const override { return meeting_.place.size; }
   ProcessGroup statistics() override { return ProcessGroup(statistics_); }
+  double seconds_waited() const override { return seconds_; }
 
   void agree(const std::string& topic, const nlohmann::json& value) override {
     meeting_.agree(topic, value);
   }
   std::string broadcast(const std::string& text) override { return meeting_.broadcast(text); }
-
+  std::function<void()> begin_sum(at::Tensor t) override { return gradients_->begin_sum(t); }
   void share(const std::vector<at::Tensor>& tensors) override {
-    int64_t size = 0;
-    for (const at::Tensor& t : tensors) size += static_cast<int64_t>(t.nbytes());
-    at::Tensor packed = torch::empty({size}, torch::kByte);
-    const auto each = [&](const auto& copy) {
-      uint8_t* at = packed.data_ptr<uint8_t>();
-      for (const at::Tensor& t : tensors) {
-        TORCH_CHECK(t.is_non_overlapping_and_dense(), "expected a dense tensor to share");
-        copy(at, static_cast<uint8_t*>(t.data_ptr()), t.nbytes());
-        at += t.nbytes();
-      }
-    };
-    if (leads())
-      each([](uint8_t* at, const uint8_t* of, size_t bytes) { std::memcpy(at, of, bytes); });
-    or_lost([&] {
-      std::vector<at::Tensor> one = {packed};
-      wait_for(*gradients_->broadcast(one));
-    });
-    if (!leads())
-      each([](const uint8_t* at, uint8_t* of, size_t bytes) { std::memcpy(of, at, bytes); });
+    std::vector<std::function<void()>> begun;
+    for (const at::Tensor& t : tensors) begun.push_back(gradients_->begin_share(t));
+    for (const auto& finish : begun) finish();
   }
 
-  std::function<void()> begin_sum(at::Tensor t) override { return begin_sum(gradients_, t); }
-
-  void fail(const std::string& why) override {
-    meeting_.fail(why);
-    abandon();
+  void leave(const std::string& error) override {
+    if (error.empty()) return sum(torch::zeros({1}));
+    meeting_.tell(fmt::format("rank {} ended: {}", rank(), error));
+    if (meeting_.place.keeps_store()) std::this_thread::sleep_for(time_to_read);
   }
-  void see_off() override { meeting_.see_off(); }
-  bool asked_to_stop() const override { return meeting_.asked_to_stop(); }
-  double seconds_waited() const override { return seconds_; }
 
  private:
-  class Statistics : public Collectives {
-   public:
-    Statistics(GlooRanks& ranks, Gloo group) : gloo(std::move(group)), ranks_(ranks) {}
-    int64_t rank() const override { return ranks_.rank(); }
-    int64_t size() const override { return ranks_.size(); }
-    std::vector<at::Tensor> gather(const at::Tensor& t) override {
-      std::vector<std::vector<at::Tensor>> out(1);
-      for (int64_t k = 0; k < size(); ++k) out[0].push_back(at::empty_like(t));
-      std::vector<at::Tensor> in = {t};
-      ranks_.or_lost([&] { wait_for(*gloo->allgather(out, in)); });
-      return out[0];
-    }
-    void sum(at::Tensor& t) override { begin_sum(t)(); }
-    std::function<void()> begin_sum(at::Tensor t) override { return ranks_.begin_sum(gloo, t); }
-    const Gloo gloo;
-
-   private:
-    GlooRanks& ranks_;
-  };
-
-  std::function<void()> begin_sum(const Gloo& group, const at::Tensor& t) {
-    c10::intrusive_ptr<c10d::Work> work;
-    or_lost([&] {
-      std::vector<at::Tensor> one = {t};
-      work = group->allreduce(one);
-    });
-    return [this, work, t] { or_lost([&] { wait_for(*work); }); };
-  }
-
-  /// An exchange; its time is counted, and what makes it fail is looked for.
-  template <typename Exchange>
-  void or_lost(const Exchange& exchange) {
-    const auto start = Clock::now();
-    try {
-      exchange();
-      meeting_.count();
-      seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
-    } catch (const RankError&) {
-      throw;
-    } catch (const std::exception& error) {
-      abandon();
-      meeting_.lost(plain_text(error));
-    }
-  }
-
-  /// Groups that lost a rank are not taken down: that would wait for it.
-  void abandon() {
-    if (statistics_) new Gloo(statistics_->gloo);
-    if (gradients_) new Gloo(gradients_);
-  }
-
   Meeting meeting_;
-  std::shared_ptr<Statistics> statistics_;
-  Gloo gradients_;
   double seconds_ = 0;
+  std::shared_ptr<Group> statistics_, gradients_;
 };
 
 }  // namespace
@@ -164,8 +195,18 @@ Ranks& this_process() {
   return alone;
 }
 
-std::unique_ptr<Ranks> join_ranks(const Place& place, const nlohmann::json& about) {
-  return std::make_unique<GlooRanks>(place, about);
+Ranks& join_ranks(const Place& place, const nlohmann::json& about) {
+  // c10d logs each attempt to connect and each error, which we tell ourselves.
+  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
+  c10::initLogging();
+  static auto* joined = new GlooRanks(place);
+  try {
+    joined->meet(about);
+  } catch (const std::exception& error) {
+    joined->leave(message_of(error));
+    throw;
+  }
+  return *joined;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::ranks

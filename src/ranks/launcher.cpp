@@ -1,6 +1,5 @@
-#include "ranks/launcher.h"
-
 #include <fmt/core.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,49 +7,57 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <optional>
 #include <system_error>
-#include <thread>
-#include <vector>
 
 #include "ranks/meeting.h"
 
-namespace orthobatch {
+namespace orthobatch::ranks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr const char* loopback = "127.0.0.1";
-constexpr milliseconds watching(50), grace(2000), longer_grace(15'000);
+constexpr milliseconds watching(20), grace_if_stopped(500), grace(15'000);
 
-/// This process's environment, with these in it.
-std::vector<std::string> with(const std::map<std::string, std::string>& own) {
-  std::vector<std::string> out;
-  for (char** v = environ; *v; ++v) {
-    const std::string variable = *v;
-    if (own.count(variable.substr(0, variable.find('='))) == 0) out.push_back(variable);
-  }
-  for (const auto& [name, value] : own) out.push_back(name + "=" + value);
+int checked(int result, const char* what) {
+  if (result < 0) throw std::system_error(errno, std::generic_category(), what);
+  return result;
+}
+
+/// For all ranks: a file without a name, which they inherit and which goes with the last of them.
+Place place_of(const Launch& launch) {
+  Place out;
+  out.size = launch.processes;
+  out.address =
+      fmt::format("/proc/self/fd/{}", checked(::memfd_create("store", 0), "memfd_create"));
+  out.has_launcher = true;
+  out.timeout = launch.timeout;
   return out;
 }
 
 class Children {
  public:
-  explicit Children(const Launch& launch)
-      : launch_(launch), store_(Store::keep(loopback, 0, launch.timeout)) {
+  explicit Children(const Launch& launch) : launch_(launch), meeting_(place_of(launch)) {
+    const std::string size = std::to_string(launch.processes);
+    ::setenv("WORLD_SIZE", size.c_str(), 1);
+    ::setenv("LOCAL_WORLD_SIZE", size.c_str(), 1);
+    ::setenv(file_variable, meeting_.place.address.c_str(), 1);
     for (int rank = 0; rank < launch.processes; ++rank) start(rank);
+    launch
+        .take_signals();  // not before: a rank would inherit the handler until it runs the program
   }
 
   int wait() {
-    bool stopping = false;
+    bool passed_on = false;
     while (std::any_of(children_.begin(), children_.end(), runs)) {
       for (Child& child : children_) look(child);
-      if (launch_.interrupted && !stopping) ask_to_stop(store_);
-      stopping = launch_.interrupted;
-      if (lost_) end_the_rest();
+      if (launch_.interrupted && !passed_on)
+        for (const Child& child : children_)
+          if (runs(child)) ::kill(child.process, SIGTERM);
+      passed_on = launch_.interrupted;
+      if (code_ != 0) end_the_rest();
       std::this_thread::sleep_for(watching);
     }
     return code_;
@@ -58,73 +65,70 @@ class Children {
 
  private:
   struct Child {
-    int rank;
+    std::string name;
     pid_t process;
-    bool ended = false;
+    bool ended = false, stopped = false, given_up = false;
   };
   static bool runs(const Child& child) { return !child.ended; }
 
   void start(int rank) {
-    const std::string of_all = std::to_string(launch_.processes), own = std::to_string(rank);
-    std::vector<std::string> variables = with({{"RANK", own},
-                                               {"LOCAL_RANK", own},
-                                               {"WORLD_SIZE", of_all},
-                                               {"LOCAL_WORLD_SIZE", of_all},
-                                               {"MASTER_ADDR", loopback},
-                                               {"MASTER_PORT", std::to_string(store_.port())},
-                                               {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
-    std::vector<char*> environment;
-    for (std::string& v : variables) environment.push_back(v.data());
-    environment.push_back(nullptr);
+    ::setenv("RANK", std::to_string(rank).c_str(), 1);
     const pid_t parent = ::getpid();
-    const pid_t child = ::fork();
-    if (child < 0) throw std::system_error(errno, std::generic_category(), "cannot start a rank");
+    const pid_t child = checked(::fork(), "cannot start a rank");
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // ranks stop where nobody watches over them
-      if (::getppid() != parent) ::_exit(1);
-      ::execve("/proc/self/exe", launch_.argv, environment.data());
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // where this process is killed its ranks stop
+      if (::getppid() == parent) ::execv("/proc/self/exe", launch_.argv);
       ::_exit(127);
     }
-    children_.push_back({rank, child});
+    children_.push_back({fmt::format("rank {} (process {})", rank, child), child});
   }
 
   void look(Child& child) {
     int status = 0;
-    if (child.ended || ::waitpid(child.process, &status, WNOHANG) != child.process) return;
-    child.ended = true;
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (code == 0) return;
-    if (code_ == 0) code_ = code;
-    if (WIFSIGNALED(status)) {
-      const std::string why =
-          fmt::format("rank {} (process {}) was ended by signal {} ({})", child.rank, child.process,
-                      WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-      launch_.complain(why);
-      tell_verdict(store_, {child.rank, why});
-    }
-    if (!lost_) lost_ = Clock::now();
+    const int changes = WNOHANG | WUNTRACED | WCONTINUED;
+    if (child.ended || ::waitpid(child.process, &status, changes) != child.process) return;
+    child.stopped = WIFSTOPPED(status);
+    child.ended = WIFEXITED(status) || WIFSIGNALED(status);
+    if (child.ended) note_end(child, status);
   }
 
-  /// The others end by themselves; one that the verdict names may not be able to.
+  void note_end(const Child& child, int status) {
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    if (code == 0) return;
+    if (code_ == 0) {
+      first_failure_ = Clock::now();
+      code_ = code;
+    }
+    std::string why = fmt::format("{} ended with exit code {}", child.name, code);
+    if (WIFSIGNALED(status)) {
+      why = child.given_up ? child.name + " did not end by itself and was killed"
+                           : fmt::format("{} was ended by signal {} ({})", child.name,
+                                         WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+      if (!launch_.interrupted) launch_.complain(why);
+    }
+    if (code < 128) meeting_.tell(why);  // else a signal stopped it, and with it all
+  }
+
+  /// They end by themselves, unless one is stopped or hangs.
   void end_the_rest() {
-    const auto waited = Clock::now() - *lost_;
-    const std::optional<Verdict> verdict = look_for_verdict(store_);
+    const auto waited = Clock::now() - first_failure_;
     for (Child& child : children_) {
-      const bool named = verdict && verdict->rank == child.rank && waited > grace;
-      if (child.ended || (!named && waited < launch_.timeout + longer_grace)) continue;
+      if (child.ended || waited < (child.stopped ? grace_if_stopped : launch_.timeout + grace))
+        continue;
+      child.given_up = true;
       ::kill(child.process, SIGKILL);
     }
   }
 
   const Launch& launch_;
-  Store store_;
+  Meeting meeting_;
   std::vector<Child> children_;
-  int code_ = 0;
-  std::optional<Clock::time_point> lost_;  ///< when the first rank ended that did not end well
+  int code_ = 0;  ///< of the first that failed
+  Clock::time_point first_failure_;
 };
 
 }  // namespace
 
 int launch(const Launch& launch) { return Children(launch).wait(); }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::ranks

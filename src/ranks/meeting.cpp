@@ -1,34 +1,39 @@
 #include "ranks/meeting.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "base/text.h"
 #include "io/json.h"
 #include "nn/message.h"
 
-namespace orthobatch {
+namespace orthobatch::ranks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds beat_time(1000), silence(2500), store_patience(5000), goodbye(10'000),
-    reading(1000), look_again(20);
-
-constexpr const char *verdict_key = "verdict", *stop_key = "stop", *left_key = "left",
-                     *size_key = "size";
+constexpr milliseconds patience(5000), look_again(20);
+constexpr const char* end_key = "end";
 
 std::string key_of(const std::string& what, int rank) { return fmt::format("{}/{}", what, rank); }
 
-double seconds(milliseconds t) { return std::chrono::duration<double>(t).count(); }
+std::string seconds_text(milliseconds t) {
+  return fmt::format("{} s", std::chrono::duration<double>(t).count());
+}
 
-std::string process_text() {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return fmt::format("{}, process {}", host, ::getpid());
+/// Throws RankError after the timeout.
+template <typename Call>
+auto within(milliseconds timeout, Call call) {
+  auto result = begin(std::move(call));
+  if (result.wait_for(timeout) != std::future_status::ready)
+    throw RankError("no answer within " + seconds_text(timeout));
+  return result.get();
 }
 
 /// The first member in which they differ; empty: none.
@@ -48,226 +53,154 @@ std::string difference(const nlohmann::json& expected, const nlohmann::json& fou
   return "";
 }
 
-Store store_for(const Place& place) {
-  const bool keeps = place.keeps_store && place.rank == 0;
-  Store store = keeps ? Store::keep(place.address, place.port, place.timeout)
-                      : Store::connect(place.address, place.port, place.timeout);
-  return place.prefix.empty() ? store : store.below(place.prefix);
+/// LibTorch 2 would use libuv, which Debian's is built without; 1.13 has no such option.
+template <typename Options>
+auto without_libuv(Options& options, int) -> decltype(options.useLibUV = false, void()) {
+  options.useLibUV = false;
+}
+template <typename Options>
+void without_libuv(Options&, long) {}
+
+StorePointer make_store(const Place& place, bool serve) {
+  if (place.port == 0) return c10::make_intrusive<c10d::FileStore>(place.address, place.size);
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(place.port);
+  options.isServer = serve;
+  options.waitWorkers = false;
+  options.timeout = place.timeout;
+  without_libuv(options, 0);
+  const auto store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+  if (place.prefix.empty()) return store;
+  return c10::make_intrusive<c10d::PrefixStore>(place.prefix, store);
 }
 
 }  // namespace
 
-Verdict tell_verdict(Store& store, const Verdict& verdict) {
-  const nlohmann::json said = {{"rank", verdict.rank}, {"text", verdict.text}};
-  const nlohmann::json first = parse_json(store.set_first(verdict_key, said.dump()), verdict_key);
-  return {first.at("rank").get<int>(), first.at("text").get<std::string>()};
-}
-
-std::optional<Verdict> look_for_verdict(Store& store) {
-  const auto said = store.look(verdict_key);
-  if (!said) return std::nullopt;
-  const nlohmann::json first = parse_json(*said, verdict_key);
-  return Verdict{first.at("rank").get<int>(), first.at("text").get<std::string>()};
-}
-
-void ask_to_stop(Store& store) { store.set(stop_key, "1"); }
-
-Meeting::Meeting(const Place& place) : place_(place), store_(store_for(place)) {
-  claim();
-  beats_ = std::thread([this] { beat(); });
-}
-
-Meeting::~Meeting() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ends_ = true;
-  }
-  ended_.notify_all();
-  beats_.join();
+StorePointer open_store(const Place& place, bool serve) {
   try {
-    store_.add(left_key, 1);
-  } catch (const std::exception&) {
-    // Whoever kept the store has left: so do we.
-  }
-  see_off();
-}
-
-void Meeting::see_off() {
-  if (!place_.keeps_store || place_.rank != 0) return;  // its own store is always there
-  const auto start = Clock::now();
-  while (store_.add(left_key, 0) < place_.size) {
-    if (Clock::now() - start > (look_for_verdict(store_) ? reading : goodbye)) return;
-    std::this_thread::sleep_for(look_again);
+    const auto store =
+        within(place.timeout + patience, [place, serve] { return make_store(place, serve); });
+    store->setTimeout(place.timeout);
+    return store;
+  } catch (const std::exception& error) {
+    throw RankError(
+        fmt::format("no store at {}:{}: expected rank 0 to run there, and MASTER_PORT to be a port "
+                    "that nothing else uses ({})",
+                    place.address, place.port, first_line(message_of(error))));
   }
 }
 
-/// Takes this rank's place, once, among as many as rank 0 counts.
-void Meeting::claim() {
-  store_.set(key_of("who", place_.rank), process_text());
-  const std::string size = store_.set_first(size_key, std::to_string(place_.size));
-  Verdict problem{place_.rank, ""};
-  if (size != std::to_string(place_.size))
-    problem.text = fmt::format("{} has WORLD_SIZE {}, another rank {}", name_of(place_.rank),
-                               place_.size, size);
-  else if (store_.add(key_of("place", place_.rank), 1) > 1)
-    problem.text =
-        fmt::format("two processes have RANK {}: {} is one of them", place_.rank, process_text());
-  if (!problem.text.empty()) throw RankError(tell_verdict(store_, problem).text);
-}
+Meeting::Meeting(const Place& at)
+    : place(at), store_(*new StorePointer(open_store(at, at.keeps_store()))) {}
 
-void Meeting::beat() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  for (int64_t number = 0; !ends_; ++number) {
-    lock.unlock();
-    try {
-      store_.set(key_of("beat", place_.rank), fmt::format("{} {}", number, exchanges_.load()));
-      if (store_.look(stop_key)) asked_to_stop_ = true;
-    } catch (const std::exception&) {
-      return;  // the next exchange of tensors finds out what that means
-    }
-    lock.lock();
-    ended_.wait_for(lock, beat_time, [this] { return ends_; });
+template <typename Call>
+auto Meeting::ask(Call call) {
+  try {
+    if (store_gone_) throw RankError("no answer before");
+    return within(std::min(place.timeout, patience),
+                  [store = store_, call] { return call(*store); });
+  } catch (const std::exception& error) {
+    store_gone_ = true;
+    throw RankError(fmt::format(
+        "no answer from {} ({}:{}): killed, stopped, or cut off. See its own output, then start "
+        "all ranks again ({})",
+        place.has_launcher ? "the launcher" : "rank 0", place.address, place.port,
+        first_line(message_of(error))));
   }
 }
 
-std::string Meeting::name_of(int rank) {
-  const auto who = store_.look(key_of("who", rank));
-  return who ? fmt::format("rank {} ({})", rank, *who) : fmt::format("rank {}", rank);
+void Meeting::set(const std::string& key, const std::string& text) {
+  ask([=](c10d::Store& s) { s.set(key, std::vector<uint8_t>(text.begin(), text.end())); });
 }
 
-void Meeting::wait(const std::function<bool()>& done, const std::function<std::string()>& late) {
-  const auto until = Clock::now() + place_.timeout;
+std::optional<std::string> Meeting::look(const std::string& key) {
+  return ask([=](c10d::Store& store) -> std::optional<std::string> {
+    if (!store.check({key})) return std::nullopt;
+    const std::vector<uint8_t> bytes = store.get(key);
+    return std::string(bytes.begin(), bytes.end());
+  });
+}
+
+/// Whether the first `count` ranks have set their key.
+bool Meeting::all_have(const std::string& what, int count) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < count; ++rank) keys.push_back(key_of(what, rank));
+  return ask([=](c10d::Store& store) { return store.check(keys); });
+}
+
+std::string Meeting::names_without(const std::string& what, int count) {
+  std::string out;
+  for (int rank = 0; rank < count; ++rank) {
+    if (look(key_of(what, rank))) continue;
+    const std::string who =
+        look(key_of("who", rank))
+            .value_or("not started, or with another MASTER_ADDR or MASTER_PORT");
+    out += fmt::format("{}rank {} ({})", out.empty() ? "" : ", ", rank, who);
+  }
+  return out;
+}
+
+void Meeting::enter() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const std::string who = fmt::format("{}, process {}", host, ::getpid());
+  const std::string key = key_of("place", place.rank);
+  if (ask([=](c10d::Store& store) { return store.add(key, 1); }) > 1)
+    throw RankError(
+        tell(fmt::format("two processes have RANK {}: {} is one of them", place.rank, who)));
+  set(key_of("who", place.rank), who);
+}
+
+bool Meeting::wait(milliseconds timeout, const std::function<bool()>& done) {
+  const auto until = Clock::now() + timeout;
   while (!done()) {
-    if (const auto verdict = look_for_verdict(store_)) throw RankError(verdict->text);
-    if (Clock::now() > until) throw RankError(tell_verdict(store_, {-1, late()}).text);
+    if (const auto why = look(end_key)) throw RankError(*why);
+    if (Clock::now() > until) return false;
     std::this_thread::sleep_for(look_again);
   }
+  return true;
 }
 
-/// Of the ranks that have not set a key.
-std::string Meeting::absent(const std::string& keys) {
-  std::vector<std::string> never, late;
-  for (int r = 0; r < place_.size; ++r)
-    if (!store_.look(key_of(keys, r)))
-      (store_.look(key_of("who", r)) ? late : never).push_back(name_of(r));
-  const auto list = [](const std::vector<std::string>& names) {
-    return fmt::format("{}", fmt::join(names, ", "));
-  };
-  std::string text;
-  if (!never.empty())
-    text = fmt::format("{} never came: start it, with the same MASTER_ADDR and MASTER_PORT",
-                       list(never));
-  if (!late.empty()) text += (text.empty() ? "" : "; ") + list(late) + " came, and went no further";
-  return fmt::format("waited {} s: {}", seconds(place_.timeout), text);
+void Meeting::wait_for(const std::string& what, int count) {
+  if (wait(place.timeout, [&] { return all_have(what, count); })) return;
+  throw RankError(tell(
+      fmt::format("waited {} for {}", seconds_text(place.timeout), names_without(what, count))));
 }
 
 void Meeting::agree(const std::string& topic, const nlohmann::json& value) {
-  const std::string keys = fmt::format("agreement {}", agreements_++);
-  const std::string agreed = keys + "/all";
-  store_.set(key_of(keys, place_.rank), value.dump());
-  if (place_.rank == 0) {
-    for (int r = 1; r < place_.size; ++r) {
-      std::optional<std::string> other;
-      wait([&] { return (other = store_.look(key_of(keys, r))).has_value(); },
-           [&] { return absent(keys); });
-      const std::string found = difference(value, parse_json(*other, topic));
-      if (found.empty()) continue;
-      const Verdict verdict{r, fmt::format("{}: {} differ: {}", name_of(r), topic, found)};
-      throw RankError(tell_verdict(store_, verdict).text);
-    }
-    store_.set(agreed, "1");
-  } else {
-    wait([&] { return store_.look(agreed).has_value(); }, [&] { return absent(keys); });
-  }
+  const std::string leaders = broadcast(value.dump());
+  const std::string found = difference(parse_json(leaders, topic), value);
+  if (!found.empty())
+    throw RankError(tell(fmt::format("rank {}: {} differ: {}", place.rank, topic, found)));
+  const std::string what = fmt::format("agreement {}", topics_);
+  set(key_of(what, place.rank), "1");
+  wait_for(what, place.size);
 }
 
 std::string Meeting::broadcast(const std::string& text) {
-  const std::string key = fmt::format("text {}", broadcasts_++);
-  if (place_.rank == 0) {
-    store_.set(key, text);
-    return text;
-  }
-  std::optional<std::string> out;
-  wait([&] { return (out = store_.look(key)).has_value(); },
-       [&] { return name_of(0) + " came, and went no further"; });
-  return *out;
-}
-
-void Meeting::fail(const std::string& why) {
-  try {
-    tell_verdict(store_, {place_.rank, fmt::format("{} ended: {}", name_of(place_.rank), why)});
-  } catch (const std::exception&) {
-    // Then the others see that the connection is closed.
-  }
-}
-
-/// What became of the others. Ranks that end for it tell the same.
-std::string Meeting::find_out(const std::string& error, Store& store) {
-  std::vector<std::string> before(place_.size), after(place_.size);
-  const auto read = [&](std::vector<std::string>& beats) {
-    for (int r = 0; r < place_.size; ++r) beats[r] = store.look(key_of("beat", r)).value_or("");
-  };
-  read(before);
-  const auto until = Clock::now() + silence;
-  while (Clock::now() < until) {
-    if (const auto verdict = look_for_verdict(store)) return verdict->text;
-    std::this_thread::sleep_for(look_again);
-  }
-  read(after);
-  const auto exchanges = [&](int r) {
-    return std::atoll(after[r].substr(std::min(after[r].find(' ') + 1, after[r].size())).c_str());
-  };
-  std::vector<std::string> silent, behind;
-  int first = -1;
-  for (int r = 0; r < place_.size; ++r) {
-    if (r == place_.rank) continue;
-    const bool still = before[r] == after[r];
-    if (still) silent.push_back(name_of(r));
-    if (!still && exchanges(r) < exchanges_) behind.push_back(name_of(r));
-    if (still && first < 0) first = r;
-  }
-  Verdict verdict{first, ""};
-  if (!silent.empty())
-    verdict.text = fmt::format("{} {} not answer: killed, stopped, or cut off ({})",
-                               fmt::join(silent, ", "), silent.size() == 1 ? "does" : "do", error);
-  else if (!behind.empty())
-    verdict.text = fmt::format("{} {} alive and does not go on ({})", fmt::join(behind, ", "),
-                               behind.size() == 1 ? "is" : "are", error);
-  else
-    verdict.text =
-        fmt::format("a connection between the ranks broke, and all of them live ({})", error);
-  return tell_verdict(store, verdict).text;
+  const std::string what = fmt::format("text {}", ++topics_);
+  if (place.rank == 0) set(key_of(what, 0), text);
+  wait_for(what, 1);
+  return *look(key_of(what, 0));
 }
 
 void Meeting::lost(const std::string& error) {
-  // On a thread of its own: a store on a host that is gone does not answer, and a call of it cannot
-  // be ended.
-  struct Answer {
-    std::mutex mutex;
-    std::condition_variable known;
-    std::optional<std::string> text;
-  };
-  const auto answer = std::make_shared<Answer>();
-  std::thread([this, error, answer, store = store_]() mutable {
-    std::string text;
-    try {
-      text = find_out(error, store);
-    } catch (const std::exception&) {
-      text = fmt::format("lost the store at {}:{}, which {} ({})", place_.address, place_.port,
-                         place_.keeps_store ? "rank 0 keeps" : "whoever started the ranks keeps",
-                         error);
-    }
-    const std::lock_guard<std::mutex> lock(answer->mutex);
-    answer->text = text;
-    answer->known.notify_all();
-  }).detach();
-  std::unique_lock<std::mutex> lock(answer->mutex);
-  answer->known.wait_for(lock, silence + store_patience, [&] { return answer->text.has_value(); });
-  throw RankError(answer->text.value_or(
-      fmt::format("the store at {}:{}, which {}, does not answer: is that host up, and the network "
-                  "between whole? ({})",
-                  place_.address, place_.port,
-                  place_.keeps_store ? "rank 0 keeps" : "whoever started the ranks keeps", error)));
+  // A roll call: every rank that lives fails in the same exchange.
+  set(key_of("lost", place.rank), "1");
+  if (wait(std::min(place.timeout, patience), [&] { return all_have("lost", place.size); }))
+    throw RankError(tell(fmt::format("a connection between the ranks broke ({})", error)));
+  throw RankError(tell(fmt::format("no answer from {}: killed, stopped, or cut off ({})",
+                                   names_without("lost", place.size), error)));
 }
 
-}  // namespace orthobatch
+std::string Meeting::tell(const std::string& why) noexcept {
+  try {
+    if (const auto first = look(end_key)) return *first;
+    set(end_key, why);
+  } catch (const std::exception&) {
+    // The others see that the connection is closed.
+  }
+  return why;
+}
+
+}  // namespace orthobatch::ranks

@@ -1,82 +1,63 @@
 #pragma once
-// What the ranks tell each other through the store, beside the tensors they exchange: who is there,
-// that they are about the same thing, that they live, and why one ended.
+// What the ranks tell each other through c10d's store: who is there, that they do the same, and why
+// one ended.
 
-#include <atomic>
-#include <condition_variable>
-#include <functional>
-#include <mutex>
-#include <nlohmann/json.hpp>
-#include <string>
+#include <future>
 #include <thread>
-#include <vector>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "ranks/place.h"
-#include "ranks/store.h"
+#include "ranks/ranks.h"
 
-namespace orthobatch {
+namespace orthobatch::ranks {
 
-/// Why the ranks end, as the first to know it has told.
-struct Verdict {
-  int rank = -1;  ///< the one at fault; -1: none of them
-  std::string text;
-};
-/// Keeps the first.
-Verdict tell_verdict(Store& store, const Verdict& verdict);
-std::optional<Verdict> look_for_verdict(Store& store);
-/// Asks all ranks to end as a signal does.
-void ask_to_stop(Store& store);
+using StorePointer = c10::intrusive_ptr<c10d::Store>;
 
+/// Begins a call on a thread of its own. Nothing can end a call to a host that is cut off, so
+/// nobody has to wait for it: it must own all it uses.
+template <typename Call>
+auto begin(Call call) {
+  std::packaged_task<decltype(call())()> task(std::move(call));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  return result;
+}
+
+/// A connection of its own; `serve`: this process keeps the store. Throws RankError.
+StorePointer open_store(const Place& place, bool serve);
+
+/// Calls wait for the timeout of the place at most, and 5 s for an answer of the store. What fails
+/// throws RankError, which names a rank.
 class Meeting {
  public:
-  /// Finds the store, or keeps it, and takes the place there.
   explicit Meeting(const Place& place);
-  /// Says goodbye.
-  ~Meeting();
-  /// Who keeps the store stays until the others have left; where something is wrong, at least until
-  /// they can have read what.
-  void see_off();
 
-  const Place& place() const { return place_; }
-  Store& store() { return store_; }
-
-  /// Throws RankError, on every rank, where one has another value than rank 0, or does not come.
-  /// `topic` says what it is.
+  /// Takes this rank's place; throws where another process has it.
+  void enter();
+  /// Throws, on every rank, where one has another value than rank 0, or does not come.
   void agree(const std::string& topic, const nlohmann::json& value);
-
   /// Rank 0's text, to all.
   std::string broadcast(const std::string& text);
-
-  /// Tells the others why this rank ends.
-  void fail(const std::string& why);
-
-  /// Throws RankError that says which rank is lost, as far as can be found out.
+  /// False after the timeout; throws where a rank has ended.
+  bool wait(std::chrono::milliseconds timeout, const std::function<bool()>& done);
+  /// An exchange of tensors failed: finds out which rank is lost, and throws.
   [[noreturn]] void lost(const std::string& error);
+  /// Tells all ranks why they end, unless one was faster. Returns what they are told.
+  std::string tell(const std::string& why) noexcept;
 
-  /// One more exchange of tensors is done; who is behind is seen from it.
-  void count() { ++exchanges_; }
-
-  bool asked_to_stop() const { return asked_to_stop_; }
+  const Place place;
 
  private:
-  void claim();
-  void beat();
-  /// Waits until `done`; throws the verdict where there is one, or RankError of `late()`.
-  void wait(const std::function<bool()>& done, const std::function<std::string()>& late);
-  std::string name_of(int rank);
-  std::string absent(const std::string& keys);
-  std::string find_out(const std::string& error, Store& store);
+  template <typename Call>
+  auto ask(Call call);
+  void set(const std::string& key, const std::string& text);
+  std::optional<std::string> look(const std::string& key);
+  bool all_have(const std::string& what, int count);
+  std::string names_without(const std::string& what, int count);
+  void wait_for(const std::string& what, int count);
 
-  const Place place_;
-  Store store_;
-  int64_t broadcasts_ = 0, agreements_ = 0;
-  std::atomic<int64_t> exchanges_{0};
-  std::atomic<bool> asked_to_stop_{false};
-
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool ends_ = false;
-  std::thread beats_;
+  StorePointer& store_;  ///< never deleted: destructors of c10d wait for other processes
+  bool store_gone_ = false;
+  int64_t topics_ = 0;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::ranks

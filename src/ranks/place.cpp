@@ -1,52 +1,42 @@
-#include "ranks/place.h"
-
 #include <fmt/core.h>
 
 #include <charconv>
-#include <cstring>
 
-namespace orthobatch {
+#include "ranks/ranks.h"
+
+namespace orthobatch::ranks {
 namespace {
 
-/// A whole number from `low` to `high`.
-int number_in(const Environment& environment, const char* name, int low, int high) {
-  const char* text = environment(name);
-  if (!text || !*text)
-    throw std::invalid_argument(fmt::format(
-        "{}: expected a number, found none; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT go "
-        "together",
-        name));
+int number_in(const std::string& text, const char* name, int low, int high) {
   int value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || value < low || value > high)
     throw std::invalid_argument(
-        fmt::format("{}: expected a whole number, {} to {}, found '{}'", name, low, high, text));
+        fmt::format("{}: expected a whole number, {} to {}, found '{}'; RANK, WORLD_SIZE, "
+                    "MASTER_ADDR and MASTER_PORT go together",
+                    name, low, high, text));
   return value;
-}
-
-bool is_set(const Environment& environment, const char* name) {
-  const char* text = environment(name);
-  return text && *text;
 }
 
 }  // namespace
 
-std::optional<Place> place_from(const Environment& environment) {
-  if (!is_set(environment, "RANK") && !is_set(environment, "WORLD_SIZE")) return std::nullopt;
+std::optional<Place> place_from(const std::function<const char*(const char*)>& get) {
+  const auto text = [&](const char* name) -> std::string { return get(name) ? get(name) : ""; };
+  if (text("RANK").empty() && text("WORLD_SIZE").empty()) return std::nullopt;
   Place out;
-  out.size = number_in(environment, "WORLD_SIZE", 1, 1 << 16);
-  out.rank = number_in(environment, "RANK", 0, out.size - 1);
-  if (!is_set(environment, "MASTER_ADDR"))
+  out.size = number_in(text("WORLD_SIZE"), "WORLD_SIZE", 1, 1 << 16);
+  out.rank = number_in(text("RANK"), "RANK", 0, out.size - 1);
+  out.address = text(file_variable);
+  out.has_launcher = !out.address.empty() || text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  if (!out.address.empty()) return out;
+  out.address = text("MASTER_ADDR");
+  if (out.address.empty())
     throw std::invalid_argument("MASTER_ADDR: expected the host of rank 0, found none");
-  out.address = environment("MASTER_ADDR");
-  out.port = number_in(environment, "MASTER_PORT", 1, 65535);
-  // torchrun's words for it, which our own launcher uses too.
-  if (const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE"))
-    out.keeps_store = std::string(agent) != "True";
-  if (const char* attempt = environment("TORCHELASTIC_RESTART_COUNT"))
-    out.prefix = fmt::format("attempt_{}", attempt);
+  out.port = number_in(text("MASTER_PORT"), "MASTER_PORT", 1, 65535);
+  if (const std::string attempt = text("TORCHELASTIC_RESTART_COUNT"); !attempt.empty())
+    out.prefix = "attempt_" + attempt;
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::ranks

@@ -106,7 +106,7 @@ ordered_json row_json(const RowResult& row, int rank, int paper_rank) {
 
 ordered_json figures_json(const ExperimentResult& result) {
   ordered_json out = ordered_json::array();
-  const std::vector<int> places = ranks(our_errors(result));
+  const std::vector<int> places = ranks_of(our_errors(result));
   for (const ExperimentFigure& figure : result.experiment.figures) {
     std::vector<size_t> rows;
     for (size_t i = 0; i < result.rows.size(); ++i) {
@@ -134,7 +134,7 @@ ordered_json experiment_json(const ExperimentResult& result) {
       }
   if (!result.made.is_null()) out["made"] = result.made;
   const Errors ours = our_errors(result), papers = paper_errors(result);
-  const std::vector<int> places = ranks(ours), paper_places = ranks(papers);
+  const std::vector<int> places = ranks_of(ours), paper_places = ranks_of(papers);
   out["rank_correlation"] = rounded(rank_correlation(ours, papers));
   out["rows"] = ordered_json::array();
   for (size_t i = 0; i < result.rows.size(); ++i)

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t images_at_once = 500;
 
 /// Makes it that of all ranks; returns the sum of their losses.
-double sum_over_ranks(Evaluation& result, double loss_sum, Ranks& ranks) {
+double sum_over_ranks(Evaluation& result, double loss_sum, ranks::Ranks& ranks) {
   if (ranks.alone()) return loss_sum;
   std::vector<double> sums = {loss_sum, static_cast<double>(result.images),
                               static_cast<double>(result.wrong)};
@@ -40,7 +40,7 @@ torch::Tensor net_input(const ImageSet& images, const InputScale& scale, int64_t
 }
 
 std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
-                                   const std::atomic<bool>& stop, Ranks& ranks) {
+                                   const std::atomic<bool>& stop, ranks::Ranks& ranks) {
   if (net->fc->options.out_features() != images.classes)
     throw std::invalid_argument(fmt::format("classes: expected {} as the net has, found {} in {}",
                                             net->fc->options.out_features(), images.classes,

@@ -28,6 +28,7 @@ struct Evaluation {
 /// when `stop` became true on the way. Each rank takes a share of the images. Throws
 /// std::invalid_argument where the net has other classes than the set.
 std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
-                                   const std::atomic<bool>& stop, Ranks& ranks = this_process());
+                                   const std::atomic<bool>& stop,
+                                   ranks::Ranks& ranks = ranks::this_process());
 
 }  // namespace orthobatch

@@ -6,7 +6,7 @@
 
 namespace orthobatch {
 
-GradientSum::GradientSum(const std::vector<torch::Tensor>& parameters, Ranks& ranks,
+GradientSum::GradientSum(const std::vector<torch::Tensor>& parameters, ranks::Ranks& ranks,
                          int64_t bucket_bytes)
     : ranks_(ranks), self_(std::make_shared<GradientSum*>(this)) {
   // From the last to the first, as a backward pass makes them.

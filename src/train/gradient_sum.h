@@ -20,7 +20,7 @@ class GradientSum {
  public:
   static constexpr int64_t usual_bucket = 256 << 10;  ///< bytes
   /// `ranks` must outlive it; the parameters are dense, of one type.
-  GradientSum(const std::vector<torch::Tensor>& parameters, Ranks& ranks,
+  GradientSum(const std::vector<torch::Tensor>& parameters, ranks::Ranks& ranks,
               int64_t bucket_bytes = usual_bucket);
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
@@ -43,7 +43,7 @@ class GradientSum {
   /// In the same order on all ranks.
   void send_those_made();
 
-  Ranks& ranks_;
+  ranks::Ranks& ranks_;
   std::vector<Bucket> buckets_;
   size_t sent_ = 0;
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  ///< theirs are the hooks

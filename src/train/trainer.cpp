@@ -59,7 +59,7 @@ void require_same_data(const nlohmann::json& described, const DataSet& data,
 }
 
 Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder* folder,
-                 Progress& progress, const std::atomic<bool>& stop, Ranks& ranks)
+                 Progress& progress, const std::atomic<bool>& stop, ranks::Ranks& ranks)
     : config_(config),
       data_(data),
       folder_(folder),
@@ -255,10 +255,9 @@ void Trainer::train_step(const Batch& batch) {
   const torch::Tensor loss = torch::nn::functional::cross_entropy(logits, y);
   const int64_t right = logits.detach().argmax(1).eq(y).sum().item<int64_t>();
   // Of all ranks: the loss, the wrong answers, and whether to stop.
-  const torch::Tensor sums =
-      torch::tensor({loss.item<double>() * share, static_cast<double>(n - right),
-                     stop_ || ranks_.asked_to_stop() ? 1.0 : 0.0},
-                    torch::kDouble);
+  const torch::Tensor sums = torch::tensor(
+      {loss.item<double>() * share, static_cast<double>(n - right), stop_ ? 1.0 : 0.0},
+      torch::kDouble);
   const double& value = sums.data_ptr<double>()[0];
   const auto require_finite = [&] {
     if (!std::isfinite(value)) diverge(fmt::format("loss {}", value));

@@ -27,7 +27,8 @@ class Trainer {
   /// What is referred to must outlive it; `stop` is looked at after every step. Of several ranks
   /// the leader has the folder, and no other.
   Trainer(const TrainConfig& config, const DataSet& data, const RunFolder* folder,
-          Progress& progress, const std::atomic<bool>& stop, Ranks& ranks = this_process());
+          Progress& progress, const std::atomic<bool>& stop,
+          ranks::Ranks& ranks = ranks::this_process());
 
   /// A run from its beginning: weights from the seed, config.json, a first checkpoint.
   void begin();
@@ -75,7 +76,7 @@ class Trainer {
   const RunFolder* const folder_;
   Progress& progress_;
   const std::atomic<bool>& stop_;
-  Ranks& ranks_;
+  ranks::Ranks& ranks_;
 
   std::string config_text_;
   DigitNet net_{nullptr};
