@@ -100,8 +100,8 @@ Table result_table(const ExperimentResult& result) {
   const bool with_paper = std::any_of(rows.begin(), rows.end(), [](const RowResult& r) {
     return r.row.paper.error_percent.has_value();
   });
-  const std::vector<int> places = ranks(our_errors(result));
-  const std::vector<int> paper_places = ranks(paper_errors(result));
+  const std::vector<int> places = ranks_of(our_errors(result));
+  const std::vector<int> paper_places = ranks_of(paper_errors(result));
 
   add({"layer", "layer"}, [&](size_t i) { return name_cell(result, i); });
   if (with_paper) {
