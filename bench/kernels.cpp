@@ -88,7 +88,7 @@ void register_all() {
       for (const Layout layout : {Layout::channels_last, Layout::nchw})
         for (const Shape& shape : standard_shapes()) {
           const std::string name = std::string(pass.name) + (dense ? "/dense/" : "/per_channel/") +
-                                   name_of(layout) + "/" + to_string(shape);
+                                   io::name_of(layout) + "/" + to_string(shape);
           benchmark::RegisterBenchmark(name.c_str(),
                                        [&pass, dense, layout, shape](benchmark::State& state) {
                                          measure(state, pass, shape, layout, dense);

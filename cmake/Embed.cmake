@@ -7,7 +7,7 @@
 
 if(CMAKE_SCRIPT_MODE_FILE)
   set(text "#pragma once\n// Written by cmake/Embed.cmake.\n\n#include \"io/embedded.h\"\n\n")
-  string(APPEND text "namespace orthobatch {\n\ninline const EmbeddedFile embedded_${NAME}[] = {\n")
+  string(APPEND text "namespace orthobatch::io {\n\ninline const EmbeddedFile embedded_${NAME}[] = {\n")
   separate_arguments(FILES UNIX_COMMAND "${FILES}")
   foreach(file IN LISTS FILES)
     file(READ "${FOLDER}/${file}" content)
@@ -18,7 +18,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
     endif()
     string(APPEND text "    {\"${name}\", R\"EMBEDDED(${content})EMBEDDED\"},\n")
   endforeach()
-  file(WRITE "${OUTPUT}" "${text}};\n\n}  // namespace orthobatch\n")
+  file(WRITE "${OUTPUT}" "${text}};\n\n}  // namespace orthobatch::io\n")
   return()
 endif()
 

@@ -1,6 +1,7 @@
 #pragma once
 // What the tests of folded layers share.
 
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch::test {

@@ -1,4 +1,5 @@
 #include "heap.h"
+#include "rooms.h"
 
 #include <malloc.h>
 

@@ -4,6 +4,7 @@
 // code) is not seen.
 
 #include <cstdint>
+#include "rooms.h"
 
 namespace orthobatch::test::heap {
 

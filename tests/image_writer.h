@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
+#include "rooms.h"
 
 namespace orthobatch::test {
 

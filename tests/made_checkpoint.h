@@ -8,6 +8,7 @@
 
 #include "io/safetensors.h"
 #include "orthobatch/version.h"
+#include "rooms.h"
 #include "small_run.h"
 
 namespace orthobatch::test {

@@ -9,6 +9,7 @@
 #include "data/random.h"
 #include "image_writer.h"
 #include "io/file.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

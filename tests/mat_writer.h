@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 #include <vector>
+#include "rooms.h"
 
 namespace orthobatch::test {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/file.h"
+#include "rooms.h"
 
 namespace orthobatch::test {
 

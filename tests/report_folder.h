@@ -3,9 +3,10 @@
 
 #include <string>
 
+#include "experiment/results.h"
 #include "io/file.h"
 #include "io/temporary_folder.h"
-#include "experiment/results.h"
+#include "rooms.h"
 #include "run/names.h"
 
 namespace orthobatch {

@@ -12,6 +12,7 @@
 #include "data/synthetic.h"
 #include "io/file.h"
 #include "io/temporary_folder.h"
+#include "rooms.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 

@@ -11,15 +11,8 @@
 #include <vector>
 
 #include "orthobatch/orthobatch.h"
+#include "rooms.h"
 #include "tolerances.h"
-
-namespace orthobatch {
-// Tests look inside.
-namespace core {}
-namespace kernels {}
-using namespace core;
-using namespace kernels;
-}  // namespace orthobatch
 
 namespace orthobatch::test {
 

@@ -2,6 +2,7 @@
 // what is only unusual works.
 
 #include "nn/warnings.h"
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

@@ -8,13 +8,14 @@
 #include <map>
 #include <numeric>
 
+#include "cli/pictures.h"
 #include "data/augment.h"
 #include "data/batches.h"
-#include "cli/pictures.h"
 #include "data/synthetic.h"
 #include "io/file.h"
 #include "io/png.h"
 #include "io/temporary_folder.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

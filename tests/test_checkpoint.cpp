@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "made_checkpoint.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "report/summary.h"
 #include "report_folder.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

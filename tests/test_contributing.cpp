@@ -3,6 +3,7 @@
 #include "check/differences.h"
 #include "core/registry.h"
 #include "kernels/convert.h"
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

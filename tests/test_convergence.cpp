@@ -1,5 +1,6 @@
 // This program's own dsyevd_ stands before LAPACK's: it counts, and fails on demand.
 
+#include "rooms.h"
 #include "small_run.h"
 #include "support.h"
 

@@ -21,6 +21,7 @@
 #include "io/temporary_folder.h"
 #include "mat_writer.h"
 #include "refusal.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

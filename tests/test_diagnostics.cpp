@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

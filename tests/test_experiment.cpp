@@ -7,6 +7,7 @@
 #include "experiment/experiment.h"
 #include "experiment/reproduce.h"
 #include "orthobatch/spec.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {
@@ -150,8 +151,7 @@ TEST(Experiments, AMistakeIsPointedAt) {
       {R"json({"rows": [{"layer": "BN"}],
           "claims": [{"claim": "x", "within": -1, "pairs": [["BN", "BN"]]}]})json",
        "my.json: claims[0]: within: expected a number from 0"},
-      {R"json({"rows": [{"layer": "BN", "epochs": 0}]})json",
-       "my.json: rows[0]: epochs: expected"},
+      {R"json({"rows": [{"layer": "BN", "epochs": 0}]})json", "my.json: rows[0]: epochs: expected"},
       {R"json({"loss_share": 0, "rows": [{"layer": "BN"}]})json", "my.json: loss_share: expected"},
   };
   for (const auto& [text, expected] : cases)

@@ -8,6 +8,7 @@
 #include "export/onnx_model.h"
 #include "export/script_model.h"
 #include "made_checkpoint.h"
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

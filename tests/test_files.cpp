@@ -20,6 +20,7 @@
 #include "io/source.h"
 #include "io/temporary_folder.h"
 #include "nn/message.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

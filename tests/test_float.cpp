@@ -1,5 +1,6 @@
 // Float input against the same input in double: outputs and gradients.
 
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

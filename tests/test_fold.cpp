@@ -1,5 +1,6 @@
 // Nets for inference: what is left of the layers, and that the answers stay.
 
+#include "rooms.h"
 #include "support.h"
 #include "train/net.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "folded_pair.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

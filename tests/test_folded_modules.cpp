@@ -1,6 +1,7 @@
 // Folded layers as modules: state, copies, evaluation, refusals, sampled statistics, Sequentials.
 
 #include "folded_pair.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "check/gradient_check.h"
 #include "core/registry.h"
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

@@ -11,6 +11,7 @@
 #include "cli/run_list.h"
 #include "report/table.h"
 #include "report_folder.h"
+#include "rooms.h"
 #include "run/settings.h"
 
 namespace orthobatch::cli {

@@ -15,6 +15,7 @@
 #include "io/png_reader.h"
 #include "io/temporary_folder.h"
 #include "refusal.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

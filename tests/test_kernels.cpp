@@ -4,6 +4,7 @@
 
 #include "kernels/passes.h"
 
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

@@ -12,6 +12,7 @@
 
 #include "core/layer.h"
 #include "core/parallel.h"
+#include "rooms.h"
 
 namespace orthobatch::core {
 namespace {

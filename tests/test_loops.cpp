@@ -2,6 +2,7 @@
 // set `wide` is the one for AVX-512, compiled for what most machines have.
 
 #include "kernels/loops_sets.h"
+#include "rooms.h"
 
 #include <gtest/gtest.h>
 

@@ -6,6 +6,7 @@
 
 #include "bench/exchange.h"
 #include "bench/sections.h"
+#include "rooms.h"
 
 namespace orthobatch::bench {
 namespace {

@@ -7,6 +7,7 @@
 #include "bench/candidates.h"
 #include "bench/shapes.h"
 #include "heap.h"
+#include "rooms.h"
 
 namespace orthobatch::bench {
 namespace {

@@ -10,6 +10,7 @@
 #include "core/ldl.h"
 #include "core/linalg.h"
 #include "core/registry.h"
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

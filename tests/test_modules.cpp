@@ -5,6 +5,7 @@
 #include <sstream>
 #include <thread>
 
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

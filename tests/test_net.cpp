@@ -9,6 +9,7 @@
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/temporary_folder.h"
+#include "rooms.h"
 #include "small_run.h"
 #include "train/net_pictures.h"
 #include "train/trainer.h"

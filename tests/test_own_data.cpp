@@ -15,6 +15,7 @@
 #include "image_writer.h"
 #include "io/gzip.h"
 #include "io/temporary_folder.h"
+#include "rooms.h"
 #include "run/config.h"
 #include "small_run.h"
 

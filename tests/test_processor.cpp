@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/loops.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

@@ -1,5 +1,6 @@
 // Invariances and equivariances each method has, over random seeds.
 
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

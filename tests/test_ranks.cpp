@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "folded_pair.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

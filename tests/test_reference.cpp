@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "check/gradient_check.h"
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

@@ -9,6 +9,7 @@
 #include "report/summary.h"
 #include "report/tables.h"
 #include "report_folder.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

@@ -11,8 +11,9 @@
 #include <filesystem>
 #include <map>
 
-#include "small_run.h"
+#include "rooms.h"
 #include "run/settings.h"
+#include "small_run.h"
 
 namespace orthobatch {
 namespace {

@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "experiment/experiment.h"
 #include "io/file.h"
 #include "io/temporary_folder.h"
-#include "experiment/experiment.h"
+#include "rooms.h"
 #include "run/names.h"
 #include "run/run_record.h"
 

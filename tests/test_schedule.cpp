@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "io/json_fields.h"
+#include "rooms.h"
 #include "run/config.h"
 #include "train/schedule.h"
 
@@ -213,15 +214,15 @@ TEST(Config, AnErrorNamesThePlace) {
   has(complaint("{\"data\": \"cifar\"}"), "expected mnist, svhn, svhn-train or synthetic");
   has(complaint("{\"layer\": \"ZCB\"}"), "did you mean 'ZCA'");
   has(complaint("{\"epochs\": 0}"), "epochs");
-  has(complaint("{\"augment\": {\"zoom_out\": 20}}"),
-      "zoom_out: expected 0 to 14, found 20");
+  has(complaint("{\"augment\": {\"zoom_out\": 20}}"), "zoom_out: expected 0 to 14, found 20");
   has(complaint("{\"refresh_images\": 1}"),
       "refresh_images: expected 0 (none), or 2 or more, found 1");
   EXPECT_EQ(complaint("{\"refresh_images\": 2}"), "");
   has(complaint("{\"schedule\": {\"learning_rate\": 1e300}}"),
       "learning_rate: expected above 0, at most 1e30, found 1e+300");
   has(complaint("{\"schedule\": {\"weight_decay\": 1e300}}"), "weight_decay: expected 0 to 1e30");
-  has(complaint("{\"schedule\": {\"batch\": 4e9}}"), "batch: expected an integer, 2 to 1000000000, found 4000000000.0");
+  has(complaint("{\"schedule\": {\"batch\": 4e9}}"),
+      "batch: expected an integer, 2 to 1000000000, found 4000000000.0");
   // What does not fit is not cut to fit.
   has(complaint("{\"threads\": 4294967297}"),
       "threads: expected an integer, 0 to 1024, found 4294967297");

@@ -9,6 +9,7 @@
 #include "data/batches.h"
 #include "data/synthetic.h"
 #include "ranks/ranks.h"
+#include "rooms.h"
 #include "train/gradient_sum.h"
 
 namespace orthobatch::test {

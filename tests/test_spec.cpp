@@ -1,6 +1,7 @@
 #include <set>
 
 #include "core/registry.h"
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

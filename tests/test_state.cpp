@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

@@ -5,6 +5,7 @@
 #include "core/layer.h"
 #include "kernels/convert.h"
 #include "kernels/passes.h"
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

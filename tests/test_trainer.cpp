@@ -10,6 +10,7 @@
 
 #include "io/file.h"
 #include "io/temporary_folder.h"
+#include "rooms.h"
 #include "small_run.h"
 #include "train/trainer.h"
 

@@ -1,6 +1,7 @@
 // Small nets with two whitened layers, trained for some hundred steps: the loss falls and nothing
 // becomes NaN.
 
+#include "rooms.h"
 #include "support.h"
 
 namespace orthobatch {

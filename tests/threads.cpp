@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "data/batches.h"
+#include "rooms.h"
 
 namespace orthobatch {
 namespace {

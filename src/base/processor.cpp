@@ -10,7 +10,7 @@ char* openblas_get_corename() __attribute__((weak));
 char* openblas_get_config() __attribute__((weak));
 }
 
-namespace orthobatch {
+namespace orthobatch::base {
 namespace {
 
 /// "OpenBLAS 0.3.21" from "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …"
@@ -66,4 +66,4 @@ std::string to_string(const BlasCore& core) {
   return core.name.empty() ? core.library : core.library + " as " + core.name;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::base

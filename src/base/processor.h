@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace orthobatch {
+namespace orthobatch::base {
 
 /// "AMD EPYC …", as the system calls it; "unknown" where it does not say.
 std::string processor_name();
@@ -31,4 +31,4 @@ std::string to_string(const BlasCore& core);
 /// The part of blas_core that decides: empty where `name` serves a processor with these units.
 std::string better_core(const std::string& name, const VectorUnits& units);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::base

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace orthobatch {
+namespace orthobatch::base {
 
 /// The part of many things that is one's own of several hands: of `count` those from first(count)
 /// up to last(count).
@@ -13,4 +13,4 @@ struct Share {
   int64_t size(int64_t count) const { return last(count) - first(count); }
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::base

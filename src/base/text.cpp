@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace orthobatch {
+namespace orthobatch::base {
 namespace {
 
 int lower(char c) { return std::tolower(static_cast<unsigned char>(c)); }
@@ -151,4 +151,4 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   return "; did you mean '" + *best + "'?";
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::base

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::base {
 
 /// Shortest decimal text that reads back as the same double: 1e-5, 0.25, 100, 1e12, inf.
 std::string number_text(double x);
@@ -37,4 +37,4 @@ std::string join_choices(const std::vector<std::string>& choices);
 /// "; did you mean 'ZCA'?" where a choice is close to the word, else empty.
 std::string suggestion(const std::string& word, const std::vector<std::string>& choices);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::base

@@ -37,14 +37,14 @@ Table measure_collectives(ranks::Ranks& ranks, const Session& session) {
 /// Forward and backward pass of the paper's net; over the ranks where they are given.
 Contestant digit_step(const std::string& row, const std::string& data, int64_t images,
                       ranks::Ranks* ranks) {
-  const torch::Tensor x = input_of(data, images), y = torch::arange(images) % digit_classes;
-  DigitNet net = digit_net(data, layer, x);
+  const torch::Tensor x = input_of(data, images), y = torch::arange(images) % data::digit_classes;
+  train::DigitNet net = digit_net(data, layer, x);
   const auto pass = [model = model_of(net), x, y] {
     torch::nn::functional::cross_entropy(model.forward(x), y).backward();
   };
   if (!ranks) return {row, [pass] { return Sample{{total_part, milliseconds(pass)}}; }};
   synchronize(*net, ranks->statistics());
-  const auto gradients = std::make_shared<GradientSum>(net->parameters(), *ranks);
+  const auto gradients = std::make_shared<train::GradientSum>(net->parameters(), *ranks);
   return {row, [pass, gradients, ranks] {
             ranks->sum(torch::zeros({1}, torch::kDouble));  // all begin together
             return Sample{{total_part, milliseconds([&] {
@@ -72,8 +72,8 @@ std::string step_row(const std::string& data, int64_t images) {
 
 NetLoad load_of_digits(const std::string& data, int64_t images, const Table& steps) {
   NetLoad out{fmt::format("{}, {}", data, layer), images};
-  DigitNet net = digit_net(data, layer, input_of(data, 2));
-  for (const Block& block : net->blocks)
+  train::DigitNet net = digit_net(data, layer, input_of(data, 2));
+  for (const train::Block& block : net->blocks)
     out.add_layer(block->norm->weight.size(0), block->norm->weight.size(0));
   for (const torch::Tensor& p : net->parameters()) out.gradients += static_cast<double>(p.nbytes());
   const double half = steps.median(step_row(data, images / 2)),

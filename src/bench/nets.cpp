@@ -52,11 +52,11 @@ torch::Tensor standardized(const torch::Tensor& x) {
 
 torch::Tensor drawn_digits(int64_t batch) {
   constexpr int64_t side = 28;
-  Random random(1);
+  data::Random random(1);
   const torch::Tensor x = torch::empty({batch, 1, side, side}, torch::kByte);
   for (int64_t i = 0; i < batch; ++i)
-    draw_digit(static_cast<int>(i % digit_classes), random,
-               x.data_ptr<uint8_t>() + i * side * side);
+    data::draw_digit(static_cast<int>(i % data::digit_classes), random,
+                     x.data_ptr<uint8_t>() + i * side * side);
   return standardized(x.to(torch::kFloat));
 }
 
@@ -94,19 +94,19 @@ void push_conv(Sequential& net, const torch::nn::Conv2dOptions& options) {
   net->push_back(torch::nn::ReLU(torch::nn::ReLUOptions(/*inplace=*/true)));
 }
 
-/// DigitNet with a flat head, of torch's modules alone.
-Sequential torch_digit_net(const Kind& kind, const NetConfig& config, const torch::Tensor& x) {
+/// train::DigitNet with a flat head, of torch's modules alone.
+Sequential torch_digit_net(const Kind& kind, const run::NetConfig& config, const torch::Tensor& x) {
   Sequential net;
   int64_t channels = x.size(1);
-  for (const BlockConfig& block : config.blocks) {
+  for (const run::BlockConfig& block : config.blocks) {
     push_conv(net, torch::nn::Conv2dOptions(channels, block.channels, block.fov)
                        .stride(block.stride)
-                       .padding(padding_of(config, block)));
+                       .padding(run::padding_of(config, block)));
     push_norm(net, kind, channels = block.channels);
   }
-  const auto [height, width] = map_sizes(config, x.size(2), x.size(3)).back();
+  const auto [height, width] = run::map_sizes(config, x.size(2), x.size(3)).back();
   net->push_back(torch::nn::Flatten());
-  net->push_back(torch::nn::Linear(channels * height * width, digit_classes));
+  net->push_back(torch::nn::Linear(channels * height * width, data::digit_classes));
   return net;
 }
 
@@ -124,14 +124,14 @@ Sequential stack_net(const Kind& kind, int64_t widest) {
     }
   net->push_back(torch::nn::AdaptiveAvgPool2d(1));
   net->push_back(torch::nn::Flatten());
-  net->push_back(torch::nn::Linear(channels, digit_classes));
+  net->push_back(torch::nn::Linear(channels, data::digit_classes));
   return kind.folded ? fold_training(net) : net;
 }
 
 Model net_of(const Kind& kind, const std::string& data, const torch::Tensor& x, int64_t widest) {
   if (data == "stack") return model_of(stack_net(kind, widest));
   if (kind.norm != Norm::ours)
-    return model_of(torch_digit_net(kind, paper_config(data, "BN").net, x));
+    return model_of(torch_digit_net(kind, run::paper_config(data, "BN").net, x));
   return model_of(
       digit_net(data, kind.whitens ? digit_zca : "BN", x, kind.folded, kind.sample_stride));
 }
@@ -152,18 +152,18 @@ torch::Tensor input_of(const std::string& data, int64_t batch) {
   return data == "stack" ? feature_maps(batch, generator) : photographs(batch, generator);
 }
 
-DigitNet digit_net(const std::string& data, const std::string& spec, const torch::Tensor& x,
-                   bool folded, int64_t sample_stride) {
-  NetConfig config = paper_config(data, spec).net;
+train::DigitNet digit_net(const std::string& data, const std::string& spec, const torch::Tensor& x,
+                          bool folded, int64_t sample_stride) {
+  run::NetConfig config = run::paper_config(data, spec).net;
   config.fold = folded;
   config.sample_stride = sample_stride;
-  DigitNet net(ImageShape{x.size(2), x.size(3), x.size(1)}, config);
-  initialize(net, x, config.initial_deviation);
+  train::DigitNet net(data::ImageShape{x.size(2), x.size(3), x.size(1)}, config);
+  train::initialize(net, x, config.initial_deviation);
   return net;
 }
 
 Table measure_step(const std::string& data, int64_t batch, const Session& session, int64_t widest) {
-  const torch::Tensor x = input_of(data, batch), y = torch::arange(batch) % digit_classes;
+  const torch::Tensor x = input_of(data, batch), y = torch::arange(batch) % data::digit_classes;
   Table table{"step", fmt::format("{}, batch {}", data, batch)};
   std::vector<Contestant> contestants;
   for (const Kind& kind : kinds) {
@@ -187,7 +187,7 @@ Table measure_step(const std::string& data, int64_t batch, const Session& sessio
 Table measure_inference(const std::string& data, int64_t batch, int64_t images,
                         const Session& session) {
   const torch::NoGradGuard no_grad;
-  DigitNet net = digit_net(data, digit_zca, input_of(data, 64));
+  train::DigitNet net = digit_net(data, digit_zca, input_of(data, 64));
   net(input_of(data, 64));  // its statistics
   net->eval();
   const torch::Tensor x = input_of(data, batch);

@@ -53,7 +53,7 @@ Table measure_inference(const std::string& data, int64_t batch, int64_t images,
 torch::Tensor input_of(const std::string& data, int64_t batch);
 
 /// The paper's net for inputs like x, with one spec in every block.
-DigitNet digit_net(const std::string& data, const std::string& spec, const torch::Tensor& x,
-                   bool folded = true, int64_t sample_stride = 1);
+train::DigitNet digit_net(const std::string& data, const std::string& spec, const torch::Tensor& x,
+                          bool folded = true, int64_t sample_stride = 1);
 
 }  // namespace orthobatch::bench

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::check {
 namespace {
 
 double norm(const core::Vector& v) {
@@ -86,4 +86,4 @@ double distance(const core::Vector& a, const core::Vector& b, double least) {
   return norm(d) / std::max(norm(b), least);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::check

@@ -10,7 +10,7 @@
 
 #include "core/matrix.h"
 
-namespace orthobatch {
+namespace orthobatch::check {
 
 /// Unit directions in which a tensor is moved: its entries, or random ones where it has more than
 /// `limit` of them.
@@ -36,4 +36,4 @@ core::Vector project(const torch::Tensor& gradient, const std::vector<torch::Ten
 /// ‖a − b‖ / ‖b‖, or over `least` where b is smaller than that.
 double distance(const core::Vector& a, const core::Vector& b, double least);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::check

@@ -14,7 +14,7 @@
 #include "nn/warnings.h"
 #include "orthobatch/modules.h"
 
-namespace orthobatch {
+namespace orthobatch::check {
 namespace {
 
 using core::Fold;
@@ -264,4 +264,4 @@ CheckResult check_gradient(const LayerSpec& given, const CheckOptions& options) 
   return Check(given, options).run();
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::check

@@ -9,7 +9,7 @@
 
 #include "orthobatch/spec.h"
 
-namespace orthobatch {
+namespace orthobatch::check {
 
 enum class Spectrum {
   distinct,   ///< eigenvalues of Σ spread evenly on a log scale from 4 to 0.05
@@ -64,4 +64,4 @@ struct CheckResult {
 /// The verdicts are on the gradient that the spec has.
 CheckResult check_gradient(const LayerSpec& spec, const CheckOptions& options);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::check

@@ -81,7 +81,8 @@ int run_in_processes(const BenchArguments& a, int processes) {
     bench::Session session = session_of(a, processes_here(a.ranks, processes));
     if (!ranks.leads()) session.progress = [](const std::string&) {};
     const bench::Exchanges exchanges = measure_exchanges(ranks, session, a.quick);
-    if (ranks.leads()) print(a.json ? json_text(json_of(exchanges, session)) : text_of(exchanges));
+    if (ranks.leads())
+      print(a.json ? io::json_text(json_of(exchanges, session)) : text_of(exchanges));
     return 0;
   });
 }
@@ -100,8 +101,8 @@ int run_bench(const BenchArguments& a) {
         "x GEMM: over the products of whitening, 4.5 N^2 M multiply-adds, at the rate of a GEMM.\n"
         "speed-up: of all threads over one. NxN: factorization and pullback.\n"
         "MiB: tensors at the peak, of a layer beyond x, z and their gradients.\n",
-        processor_name(), to_string(blas_core()), session.threads, session.threads == 1 ? "" : "s",
-        session.repeats));
+        base::processor_name(), to_string(base::blas_core()), session.threads,
+        session.threads == 1 ? "" : "s", session.repeats));
   if (session.load_before > busy_load)
     complain(fmt::format("warning: other programs keep this machine busy (load {:.1f})",
                          session.load_before));
@@ -118,7 +119,7 @@ int run_bench(const BenchArguments& a) {
     complain("stopped");
     return interrupted_code();
   }
-  if (a.json) print(json_text(json_of(tables, session)));
+  if (a.json) print(io::json_text(json_of(tables, session)));
   return 0;
 }
 

@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "base/processor.h"
-#include "report/table.h"
 #include "core/linalg.h"
 #include "kernels/loops.h"
 #include "orthobatch/version.h"
+#include "report/table.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -128,7 +128,7 @@ std::string text_of(const Table& table) {
     cells.front().push_back(fmt::format("{:>9}", column.title));
     for (size_t i = 0; i < values.size(); ++i) cells[i + 1].push_back(cell(values[i]));
   }
-  return title + "\n" + format_table(cells);
+  return title + "\n" + report::format_table(cells);
 }
 
 std::string text_of(const bench::Exchanges& e) {
@@ -150,7 +150,7 @@ std::string text_of(const bench::Exchanges& e) {
   }
   return fmt::format("{}A round takes {:.0f} us and its bytes at {:.2f} GB/s.\n\n{}\n{}\n{}",
                      text_of(e.collectives), 1e6 * e.link.latency, e.link.rate / 1e9,
-                     text_of(e.steps), format_table(loads), format_table(plan));
+                     text_of(e.steps), report::format_table(loads), report::format_table(plan));
 }
 
 Json json_of(const std::vector<Table>& tables, const bench::Session& session) {
@@ -160,8 +160,8 @@ Json json_of(const std::vector<Table>& tables, const bench::Session& session) {
               {"machine",
                {{"system", std::string(system.sysname) + " " + system.release},
                 {"architecture", system.machine},
-                {"cpu", processor_name()},
-                {"blas", to_string(blas_core())},
+                {"cpu", base::processor_name()},
+                {"blas", to_string(base::blas_core())},
                 {"loops", kernels::loops_name()},
                 {"cores", std::thread::hardware_concurrency()}}},
               {"versions",

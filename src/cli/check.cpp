@@ -2,72 +2,73 @@
 
 #include <fmt/core.h>
 
-#include "report/table.h"
 #include "base/text.h"
 #include "check/gradient_check.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "io/json.h"
+#include "report/table.h"
 
 namespace orthobatch::cli {
 namespace {
 
-const std::map<std::string, Spectrum> spectra = {{"distinct", Spectrum::distinct},
-                                                 {"close", Spectrum::close},
-                                                 {"equal", Spectrum::equal},
-                                                 {"deficient", Spectrum::deficient}};
+const std::map<std::string, check::Spectrum> spectra = {{"distinct", check::Spectrum::distinct},
+                                                        {"close", check::Spectrum::close},
+                                                        {"equal", check::Spectrum::equal},
+                                                        {"deficient", check::Spectrum::deficient}};
 
 constexpr int unresolved_code = 3;  // neither right nor wrong: 2 is for the command line
 
-std::string name_of(Spectrum spectrum) {
+std::string name_of(check::Spectrum spectrum) {
   for (const auto& [name, value] : spectra)
     if (value == spectrum) return name;
   return "";
 }
 
-std::string verdict_text(Verdict verdict) {
+std::string verdict_text(check::Verdict verdict) {
   constexpr const char* texts[] = {"ok", "OFF", "no gradient here", "unresolved"};
   return texts[static_cast<size_t>(verdict)];
 }
 
 /// Whether there were differences to compare it with.
-bool compared(const CheckRow& row) {
-  return row.verdict == Verdict::ok || row.verdict == Verdict::off ||
-         (row.verdict == Verdict::unresolved && row.exact_error > 0);
+bool compared(const check::CheckRow& row) {
+  return row.verdict == check::Verdict::ok || row.verdict == check::Verdict::off ||
+         (row.verdict == check::Verdict::unresolved && row.exact_error > 0);
 }
 
-void print(const LayerSpec& spec, const CheckOptions& o, const CheckResult& result) {
+void print(const LayerSpec& spec, const check::CheckOptions& o, const check::CheckResult& result) {
   fmt::print("{}: {} channels, {} samples, {} eigenvalues{}, {} parameters, seed {}\n\n",
              to_string(spec), o.channels, o.samples, name_of(o.spectrum),
-             o.spectrum == Spectrum::close ? fmt::format(" ({:g} apart)", o.gap) : "",
+             o.spectrum == check::Spectrum::close ? fmt::format(" ({:g} apart)", o.gap) : "",
              o.at_start ? "initial" : "random", o.seed);
   std::vector<std::vector<std::string>> table = {
       {"gradient of", "exact", "paper", "resolved to", "verdict"}};
-  for (const CheckRow& row : result.rows) {
+  for (const check::CheckRow& row : result.rows) {
     const auto number = [&](double x) { return compared(row) ? fmt::format("{:.1e}", x) : "-"; };
     table.push_back({row.of, number(row.exact_error),
                      row.paper_error ? number(*row.paper_error) : "-", number(row.resolution),
                      verdict_text(row.verdict)});
   }
-  fmt::print("{}\n", format_table(table));
+  fmt::print("{}\n", report::format_table(table));
   for (const std::string& why : result.why_no_gradient)
     fmt::print("No gradient exists here: {}. The layer returns a one-sided, finite value.\n", why);
-  if (result.any(Verdict::unresolved))
+  if (result.any(check::Verdict::unresolved))
     fmt::print("Unresolved: central differences of different steps disagree by more than {:g}.\n",
                o.tolerance);
   const bool paper = spec.gradient() == Gradient::paper;
   const char* judged = paper ? "paper's" : "exact";
-  if (result.any(Verdict::off))
+  if (result.any(check::Verdict::off))
     fmt::print("The {} gradient is off: largest relative error {:.1e}, expected at most {:g}.\n",
                judged, paper ? result.largest_paper_error() : result.largest_exact_error(),
                o.tolerance);
-  else if (result.any(Verdict::ok))
+  else if (result.any(check::Verdict::ok))
     fmt::print("Relative errors against central differences in double; {} within {:g}.\n", judged,
                o.tolerance);
 }
 
 /// docs/runs.md has its members.
-std::string json_of(const LayerSpec& spec, const CheckOptions& o, const CheckResult& result) {
+std::string json_of(const LayerSpec& spec, const check::CheckOptions& o,
+                    const check::CheckResult& result) {
   nlohmann::ordered_json out = {{"spec", to_string(spec)},
                                 {"channels", o.channels},
                                 {"samples", o.samples},
@@ -80,7 +81,7 @@ std::string json_of(const LayerSpec& spec, const CheckOptions& o, const CheckRes
   const auto or_null = [](bool there, double x) {
     return there ? nlohmann::ordered_json(x) : nlohmann::ordered_json();
   };
-  for (const CheckRow& row : result.rows) {
+  for (const check::CheckRow& row : result.rows) {
     const bool known = compared(row);
     out["gradients"].push_back({{"of", row.of},
                                 {"exact_error", or_null(known, row.exact_error)},
@@ -90,22 +91,23 @@ std::string json_of(const LayerSpec& spec, const CheckOptions& o, const CheckRes
                                 {"verdict", verdict_text(row.verdict)}});
   }
   out["why_no_gradient"] = result.why_no_gradient;
-  out["verdict"] = verdict_text(result.any(Verdict::off)          ? Verdict::off
-                                : result.any(Verdict::unresolved) ? Verdict::unresolved
-                                : result.any(Verdict::ok)         ? Verdict::ok
-                                                                  : Verdict::no_gradient);
-  return json_text(out);
+  out["verdict"] =
+      verdict_text(result.any(check::Verdict::off)          ? check::Verdict::off
+                   : result.any(check::Verdict::unresolved) ? check::Verdict::unresolved
+                   : result.any(check::Verdict::ok)         ? check::Verdict::ok
+                                                            : check::Verdict::no_gradient);
+  return io::json_text(out);
 }
 
-int check(const std::string& text, const CheckOptions& options, bool json) {
+int check(const std::string& text, const check::CheckOptions& options, bool json) {
   const LayerSpec spec(text);
-  const CheckResult result = check_gradient(spec, options);
+  const check::CheckResult result = check::check_gradient(spec, options);
   if (json)
     fmt::print("{}\n", json_of(spec, options, result));
   else
     print(spec, options, result);
-  if (result.any(Verdict::off)) return 1;
-  return result.any(Verdict::unresolved) ? unresolved_code : 0;
+  if (result.any(check::Verdict::off)) return 1;
+  return result.any(check::Verdict::unresolved) ? unresolved_code : 0;
 }
 
 }  // namespace
@@ -124,7 +126,7 @@ void add_check(CLI::App& app, Run& run) {
       },
       "{distinct,close,equal,deficient}");
   auto text = std::make_shared<std::string>();
-  auto o = std::make_shared<CheckOptions>();
+  auto o = std::make_shared<check::CheckOptions>();
   auto json = std::make_shared<bool>(false);
   verb->add_option("SPEC", *text, "Layer, as in 'LDL(1e-5)->W->Gamma'")->required();
   verb->add_option("--channels", o->channels, "Of the layer")
@@ -138,14 +140,14 @@ void add_check(CLI::App& app, Run& run) {
       ->default_str("distinct")
       ->type_name("NAME");
   verb->add_option("--gap", o->gap, "Distance within the pairs of --spectrum close")
-      ->default_str(number_text(o->gap))
+      ->default_str(base::number_text(o->gap))
       ->check(number_between(0, 0.01));
   verb->add_flag("--at-start", o->at_start, "γ = 1, b = 0, S = 0, as in a new layer");
   verb->add_option("--seed", o->seed, "Of data, parameters and loss")
       ->capture_default_str()
       ->check(seed_number());
   verb->add_option("--tolerance", o->tolerance, "Largest relative error of the gradient")
-      ->default_str(number_text(o->tolerance))
+      ->default_str(base::number_text(o->tolerance))
       ->check(number_between(1e-16, 1));
   verb->add_flag("--json", *json, "JSON in place of the table");
   verb->footer(

@@ -30,16 +30,16 @@ std::string letter_of(size_t run) { return std::string(1, static_cast<char>('A' 
 /// all blocks, the rest of a block by its number. Null where it cannot be read.
 json settings_of(const std::string& path) {
   try {
-    const std::string file = join_path(path, config_name);
-    const json object = parse_json(read_text(file), file);
-    const TrainConfig config = config_from_json(object, file);
+    const std::string file = io::join_path(path, run::config_name);
+    const json object = io::parse_json(io::read_text(file), file);
+    const run::TrainConfig config = run::config_from_json(object, file);
     json out = to_json(config), blocks;
     for (size_t i = 0; i < out.at("blocks").size(); ++i) {
       blocks[std::to_string(i + 1)] = out["blocks"][i];
       blocks[std::to_string(i + 1)].erase("layer");
     }
     out["blocks"] = blocks;
-    out["layer"] = layers_text(config);
+    out["layer"] = run::layers_text(config);
     for (const char* key : {"version", "found", "changed"})
       if (object.contains(key)) out[key] = object.at(key);
     return out;
@@ -62,7 +62,7 @@ std::vector<DifferingSetting> differing_settings(const std::vector<ListedRun>& r
       std::find_if(settings.begin(), settings.end(), [](const json& s) { return s.is_object(); });
   for (auto other = first; other != settings.end(); ++other)
     if (other->is_object())
-      for (const Difference& d : differences(*first, *other)) names.insert(d.key);
+      for (const io::Difference& d : io::differences(*first, *other)) names.insert(d.key);
   const bool other_data = names.count("data") + names.count("subset") > 0;
   std::vector<DifferingSetting> out;
   for (const std::string& name : names) {
@@ -78,12 +78,13 @@ std::vector<DifferingSetting> differing_settings(const std::vector<ListedRun>& r
 
 std::string value_text(const json& value) {
   if (value.is_null()) return "-";
-  if (value.is_string()) return printable(value.get<std::string>());
-  return value.is_number_float() ? number_text(value.get<double>()) : printable(value.dump());
+  if (value.is_string()) return base::printable(value.get<std::string>());
+  return value.is_number_float() ? base::number_text(value.get<double>())
+                                 : base::printable(value.dump());
 }
 
 void print(const std::vector<ListedRun>& runs, const std::vector<DifferingSetting>& differing) {
-  TextRows figures = {run_columns}, settings = {{"setting"}};
+  report::TextRows figures = {run_columns}, settings = {{"setting"}};
   figures[0].insert(figures[0].begin(), "");
   std::vector<size_t> values;
   std::string notes;
@@ -94,25 +95,27 @@ void print(const std::vector<ListedRun>& runs, const std::vector<DifferingSettin
     settings[0].push_back(letter_of(i));
     values.push_back(i + 1);
     for (const std::string& note : runs[i].notes)
-      notes += letter_of(i) + ": " + printable(note) + "\n";
+      notes += letter_of(i) + ": " + base::printable(note) + "\n";
   }
   for (const DifferingSetting& setting : differing) {
     settings.push_back({setting.name});
     for (const json& value : setting.values) settings.back().push_back(value_text(value));
   }
-  fmt::print("{}\n", format_fitted_table(figures, table_width(), {1, 2}));
+  fmt::print("{}\n", report::format_fitted_table(figures, table_width(), {1, 2}));
   if (differing.empty())
     fmt::print("No setting differs.\n");
   else
-    fmt::print("Settings that differ:\n{}", format_fitted_table(settings, table_width(), values));
+    fmt::print("Settings that differ:\n{}",
+               report::format_fitted_table(settings, table_width(), values));
   fmt::print("{}{}", notes.empty() ? "" : "\n", notes);
 }
 
 int compare_runs(const std::vector<std::string>& paths, bool as_json) {
   std::vector<ListedRun> runs;
   for (const std::string& path : paths) {
-    if (!is_run(path))
-      throw FileError(join_path(path, config_name), "file", "the config of a run", "none");
+    if (!run::is_run(path))
+      throw io::FileError(io::join_path(path, run::config_name), "file", "the config of a run",
+                          "none");
     runs.push_back(look_at_run(path));
   }
   const std::vector<DifferingSetting> differing = differing_settings(runs);
@@ -124,7 +127,7 @@ int compare_runs(const std::vector<std::string>& paths, bool as_json) {
   for (const ListedRun& run : runs) out["runs"].push_back(to_json(run));
   for (const DifferingSetting& s : differing)
     out["differences"].push_back({{"setting", s.name}, {"values", s.values}});
-  fmt::print("{}\n", json_text(out));
+  fmt::print("{}\n", io::json_text(out));
   return 0;
 }
 

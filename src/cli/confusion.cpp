@@ -15,7 +15,8 @@ constexpr size_t most_columns = 30;  // beyond, a table is no use on a terminal
 constexpr size_t short_name = 8;
 
 /// A line for each class.
-std::string errors_table(const Confusion& confusion, const std::vector<std::string>& classes) {
+std::string errors_table(const data::Confusion& confusion,
+                         const std::vector<std::string>& classes) {
   std::vector<std::vector<std::string>> rows = {
       {"label", "images", "error", "most often taken for"}};
   for (size_t label = 0; label < classes.size(); ++label) {
@@ -26,7 +27,7 @@ std::string errors_table(const Confusion& confusion, const std::vector<std::stri
     rows.push_back({classes[label], std::to_string(total), share_text(total - right, total),
                     *most > 0 ? fmt::format("{} ({})", classes[most - wrong.begin()], *most) : ""});
   }
-  return format_table(rows);
+  return report::format_table(rows);
 }
 
 }  // namespace
@@ -37,11 +38,12 @@ std::string share_text(int64_t part, int64_t whole) {
                    : "-";
 }
 
-std::string confusion_table(const Confusion& confusion, const std::vector<std::string>& classes) {
+std::string confusion_table(const data::Confusion& confusion,
+                            const std::vector<std::string>& classes) {
   if (classes.size() > most_columns) return errors_table(confusion, classes);
   // Long names would make the columns wide: their numbers stand in for them there.
   const bool numbered = std::any_of(classes.begin(), classes.end(), [](const std::string& name) {
-    return display_width(name) > short_name;
+    return report::display_width(name) > short_name;
   });
   std::vector<std::vector<std::string>> rows = {{"label"}};
   for (size_t answer = 0; answer < classes.size(); ++answer)
@@ -59,7 +61,7 @@ std::string confusion_table(const Confusion& confusion, const std::vector<std::s
     row.push_back(share_text(total - confusion[label][label], total));
     rows.push_back(row);
   }
-  return format_table(rows);
+  return report::format_table(rows);
 }
 
 }  // namespace orthobatch::cli

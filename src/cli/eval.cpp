@@ -10,10 +10,10 @@
 #include "base/text.h"
 #include "cli/confusion.h"
 #include "cli/options.h"
+#include "cli/pictures.h"
 #include "cli/reading.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
-#include "cli/pictures.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/png.h"
@@ -32,33 +32,34 @@ struct EvalArguments {
 
 /// Beside the checkpoint where the user names no place: a run that cannot be written to is no less
 /// worth evaluating. Says what became of it.
-std::string save_picture(const EvalArguments& a, const std::string& folder, const Bytes& png) {
-  const std::string path = !a.picture.empty() ? a.picture : join_path(folder, "confusion.png");
+std::string save_picture(const EvalArguments& a, const std::string& folder, const io::Bytes& png) {
+  const std::string path = !a.picture.empty() ? a.picture : io::join_path(folder, "confusion.png");
   try {
     if (a.picture.empty())
-      write_file(path, png.data(), png.size());
+      io::write_file(path, png.data(), png.size());
     else
-      write_output(path, png.data(), png.size());
+      io::write_output(path, png.data(), png.size());
     return fmt::format("The same as a picture: {}\n", path);
-  } catch (const FileError& error) {
+  } catch (const io::FileError& error) {
     if (!a.picture.empty()) throw;
     return fmt::format("No picture of it: {}; --picture FILE names another place\n", error.what());
   }
 }
 
 /// Images of one's own come as the net takes them, whatever they are in their files.
-DataSet data_for(const EvalArguments& a, const Checkpoint& checkpoint) {
-  DataRequest request = test_request(checkpoint, a.data.empty() ? "" : resolve_data(a.data));
+data::DataSet data_for(const EvalArguments& a, const train::Checkpoint& checkpoint) {
+  data::DataRequest request =
+      train::test_request(checkpoint, a.data.empty() ? "" : data::resolve_data(a.data));
   request.data_dir = a.data_dir;
   request.threads = a.threads;
   return read_data(std::move(request), {false, a.json, a.strict});
 }
 
 /// docs/runs.md has its members.
-std::string json_of(const Evaluation& result, const Checkpoint& checkpoint,
+std::string json_of(const train::Evaluation& result, const train::Checkpoint& checkpoint,
                     const std::string& data) {
   nlohmann::ordered_json out = {{"checkpoint", checkpoint.path},
-                                {"layer", layers_text(checkpoint.config)},
+                                {"layer", run::layers_text(checkpoint.config)},
                                 {"data", data},
                                 {"epoch", checkpoint.state.epoch},
                                 {"images", result.images},
@@ -67,18 +68,18 @@ std::string json_of(const Evaluation& result, const Checkpoint& checkpoint,
                                 {"test_loss", result.loss},  // null where it is not finite
                                 {"classes", checkpoint.classes},
                                 {"confusion", result.confusion}};
-  return json_text(out);
+  return io::json_text(out);
 }
 
 int evaluate_checkpoint(const EvalArguments& a) {
   const bool folder = std::filesystem::is_directory(a.checkpoint);
-  const std::string path = folder ? join_path(a.checkpoint, best_name) : a.checkpoint;
-  Checkpoint checkpoint = read_checkpoint(path);
-  const TrainConfig& config = checkpoint.config;
-  const DataSet data = data_for(a, checkpoint);
+  const std::string path = folder ? io::join_path(a.checkpoint, run::best_name) : a.checkpoint;
+  train::Checkpoint checkpoint = train::read_checkpoint(path);
+  const run::TrainConfig& config = checkpoint.config;
+  const data::DataSet data = data_for(a, checkpoint);
   const std::string& name = data.name;
-  const ImageShape& shape = checkpoint.image;
-  const ImageSet& test = data.test;
+  const data::ImageShape& shape = checkpoint.image;
+  const data::ImageSet& test = data.test;
   if (shape.height != test.height || shape.width != test.width || shape.channels != test.channels)
     throw std::invalid_argument(fmt::format(
         "{}: images of {}: expected [{},{},{}] (rows, columns, channels) as the net was "
@@ -87,22 +88,22 @@ int evaluate_checkpoint(const EvalArguments& a) {
         test.channels));
   if (data.classes != checkpoint.classes)
     throw std::invalid_argument(fmt::format("{}: classes of {}: expected {}, found {}", path, name,
-                                            join_choices(checkpoint.classes),
-                                            join_choices(data.classes)));
+                                            base::join_choices(checkpoint.classes),
+                                            base::join_choices(data.classes)));
 
   torch::set_num_threads(a.threads);
   // The net's own scale: another set's would be another input. A signal ends the program: there is
   // nothing to save.
   const std::atomic<bool> never{false};
-  const auto result = evaluate(checkpoint.net, test, checkpoint.scale, never);
+  const auto result = train::evaluate(checkpoint.net, test, checkpoint.scale, never);
   const std::string picture =
-      save_picture(a, parent_path(path), encode_png(confusion_picture(result->confusion)));
+      save_picture(a, io::parent_path(path), io::encode_png(confusion_picture(result->confusion)));
   if (a.json) {
     fmt::print("{}\n", json_of(*result, checkpoint, name));
     return 0;
   }
-  fmt::print("{}: {} on {}, {} epoch{}\n", path, layers_text(config), name, checkpoint.state.epoch,
-             checkpoint.state.epoch == 1 ? "" : "s");
+  fmt::print("{}: {} on {}, {} epoch{}\n", path, run::layers_text(config), name,
+             checkpoint.state.epoch, checkpoint.state.epoch == 1 ? "" : "s");
   fmt::print("test error {:.2f} % ({} of {}), loss {:.5f}\n\n", result->error_percent(),
              result->wrong, result->images, result->loss);
   fmt::print("Answers, for each label:\n{}\n{}",
@@ -120,7 +121,7 @@ void add_eval(CLI::App& app, Run& run) {
   verb->add_option("--data", a->data,
                    "Another data set of the same shape, or a folder with the same classes, whose "
                    "images are scaled")
-      ->type_name(fmt::format("{}|DIR", fmt::join(data_names(), "|")))
+      ->type_name(fmt::format("{}|DIR", fmt::join(data::data_names(), "|")))
       ->default_str("that of the run");
   add_data_directory(*verb, a->data_dir);
   verb->add_option("--picture", a->picture, "Where to write the confusion matrix as a picture")

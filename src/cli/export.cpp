@@ -32,27 +32,27 @@ void check_names(const ExportArguments& a) {
   if (a.outputs.empty() && a.page.empty())
     throw std::invalid_argument("export: expected -o FILE.onnx, -o FILE.pt or --page FILE.html");
   for (const std::string& path : a.outputs)
-    if (!ends_with(path, ".onnx") && !ends_with(path, ".pt"))
+    if (!base::ends_with(path, ".onnx") && !base::ends_with(path, ".pt"))
       throw std::invalid_argument(
           fmt::format("-o: expected a name that ends in .onnx or .pt, found '{}'", path));
 }
 
 /// What the models are compared on: the run's test images, or noise where they are not there.
 struct Trial {
-  ImageSet images;
+  data::ImageSet images;
   bool noise = false;
 };
 
-Trial trial_images(const Checkpoint& checkpoint, const std::string& data_dir) {
-  const TrainConfig& config = checkpoint.config;
+Trial trial_images(const train::Checkpoint& checkpoint, const std::string& data_dir) {
+  const run::TrainConfig& config = checkpoint.config;
   constexpr int64_t noise_count = 1000;
   std::string problem;
   try {
-    DataRequest request = test_request(checkpoint);
+    data::DataRequest request = train::test_request(checkpoint);
     request.data_dir = data_dir;
     request.threads = all_threads();
-    Trial out{load_data(request).test, false};
-    const ImageShape found = out.images.shape(), &expected = checkpoint.image;
+    Trial out{data::load_data(request).test, false};
+    const data::ImageShape found = out.images.shape(), &expected = checkpoint.image;
     if (found.height == expected.height && found.width == expected.width &&
         found.channels == expected.channels)
       return out;
@@ -62,11 +62,11 @@ Trial trial_images(const Checkpoint& checkpoint, const std::string& data_dir) {
   }
   complain(fmt::format("warning: no test images of {} ({}): compared on {} images of noise",
                        config.data, problem, noise_count));
-  return {noise_images(checkpoint.image, noise_count), true};
+  return {exporter::noise_images(checkpoint.image, noise_count), true};
 }
 
 /// "10,000 test images: 0.33 % wrong, as the run's own; logits within 2.1e-06 (largest 24.3)"
-std::string agreement_text(const Agreement& agreement, bool noise) {
+std::string agreement_text(const exporter::Agreement& agreement, bool noise) {
   const std::string logits =
       fmt::format("logits within {:.1e} (largest {:.3g})", agreement.largest, agreement.scale);
   if (noise) return fmt::format("{} images of noise: {}", agreement.images, logits);
@@ -78,28 +78,29 @@ std::string agreement_text(const Agreement& agreement, bool noise) {
 class Exporter {
  public:
   Exporter(const ExportArguments& a)
-      : checkpoint_(read_checkpoint(
-            std::filesystem::is_directory(a.run) ? join_path(a.run, best_name) : a.run)),
+      : checkpoint_(train::read_checkpoint(
+            std::filesystem::is_directory(a.run) ? io::join_path(a.run, run::best_name) : a.run)),
         trial_(trial_images(checkpoint_, a.data_dir)),
-        net_(plain_net(checkpoint_, parse_input_form(a.input))) {
+        net_(exporter::plain_net(checkpoint_, exporter::parse_input_form(a.input))) {
     note_error();
   }
 
   void onnx(const std::string& path) {
-    const std::string bytes = onnx_model(net_);
-    const OnnxModel model(bytes);
+    const std::string bytes = exporter::onnx_model(net_);
+    const exporter::OnnxModel model(bytes);
     write(path, bytes, net_, [&](const torch::Tensor& x) { return model(x); });
   }
   void script(const std::string& path) {
-    const std::string bytes = script_model(net_);
-    const ScriptModel model(bytes);
+    const std::string bytes = exporter::script_model(net_);
+    const exporter::ScriptModel model(bytes);
     write(path, bytes, net_, [&](const torch::Tensor& x) { return model(x); });
   }
   /// The page has weights alone in it, which its script runs: those are compared.
   void page(const std::string& path) {
-    PlainNet net = plain_net(checkpoint_, InputForm::floats);
-    const std::string text = demo_page(net, classes(), checkpoint_.scale,
-                                       trial_.noise ? ImageSet{} : trial_.images, facts_line());
+    exporter::PlainNet net = exporter::plain_net(checkpoint_, exporter::InputForm::floats);
+    const std::string text =
+        exporter::demo_page(net, classes(), checkpoint_.scale,
+                            trial_.noise ? data::ImageSet{} : trial_.images, facts_line());
     write(path, text, net, [&](const torch::Tensor& x) { return net.net->forward(x); });
     constexpr size_t comfortable = 3'000'000;
     if (text.size() > comfortable)
@@ -119,9 +120,9 @@ class Exporter {
   }
   const std::vector<std::string>& classes() const { return checkpoint_.classes; }
   std::string facts_line() const {
-    std::string out = fmt::format("{} on {}, {} epoch{}", layers_text(checkpoint_.config),
-                                  data_title(checkpoint_.config.data), checkpoint_.state.epoch,
-                                  checkpoint_.state.epoch == 1 ? "" : "s");
+    std::string out = fmt::format("{} on {}, {} epoch{}", run::layers_text(checkpoint_.config),
+                                  data::data_title(checkpoint_.config.data),
+                                  checkpoint_.state.epoch, checkpoint_.state.epoch == 1 ? "" : "s");
     if (checkpoint_.state.best.epoch > 0)
       out += fmt::format("; test error {:.2f} %", checkpoint_.state.best.test_error_percent);
     return out;
@@ -133,22 +134,22 @@ class Exporter {
   }
 
   /// The file gets its name only where it answers as the run does.
-  void write(const std::string& path, const std::string& bytes, const PlainNet& net,
-             const Model& model) {
-    const Agreement agreement = compare(checkpoint_, net, model, trial_.images);
+  void write(const std::string& path, const std::string& bytes, const exporter::PlainNet& net,
+             const exporter::Model& model) {
+    const exporter::Agreement agreement = exporter::compare(checkpoint_, net, model, trial_.images);
     const std::string text = agreement_text(agreement, trial_.noise);
     if (!agreement.holds())
       throw std::runtime_error(
           fmt::format("{}: not written: expected the answers of the run's own net, found {}, {} "
                       "answers differ",
                       path, text, agreement.differ));
-    write_output(path, bytes);
+    io::write_output(path, bytes);
     fmt::print("{}: {:.2f} MB, {}\n", path, static_cast<double>(bytes.size()) / 1e6, text);
   }
 
-  Checkpoint checkpoint_;
+  train::Checkpoint checkpoint_;
   Trial trial_;
-  PlainNet net_;
+  exporter::PlainNet net_;
 };
 
 int export_run(const ExportArguments& a) {
@@ -156,7 +157,7 @@ int export_run(const ExportArguments& a) {
   torch::set_num_threads(a.threads);
   Exporter exporter(a);
   for (const std::string& path : a.outputs)
-    if (ends_with(path, ".onnx"))
+    if (base::ends_with(path, ".onnx"))
       exporter.onnx(path);
     else
       exporter.script(path);

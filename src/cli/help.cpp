@@ -31,7 +31,7 @@ std::string in_words(const std::string& range) {
   std::istringstream items(range.substr(1, range.size() - 2));
   std::vector<std::string> choices;
   for (std::string item; std::getline(items, item, ',');) choices.push_back(item);
-  return join_choices(choices);
+  return base::join_choices(choices);
 }
 
 /// What stands for the value: "N", "X" for numbers, "FILE"; empty for a flag.
@@ -66,7 +66,7 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   }
   const size_t width =
       std::clamp(terminal_width(STDOUT_FILENO, most_width), least_width, most_width);
-  const std::vector<std::string> lines = wrap(text, width - indent - names_width);
+  const std::vector<std::string> lines = report::wrap(text, width - indent - names_width);
   std::string out = std::string(indent, ' ') + names;
   const bool beside = names.size() + 1 < names_width;
   if (!beside || lines.empty()) out += "\n";

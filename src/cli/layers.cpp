@@ -28,8 +28,9 @@ std::string signature(const MethodInfo& info) {
 
 std::string argument_text(const Parameter& p) {
   if (p.style == Parameter::Style::flag) return p.name + ": " + p.meaning;
-  const std::string value = p.style == Parameter::Style::fraction ? fraction_text(p.default_value)
-                                                                  : number_text(p.default_value);
+  const std::string value = p.style == Parameter::Style::fraction
+                                ? base::fraction_text(p.default_value)
+                                : base::number_text(p.default_value);
   return p.name + "=" + value + ": " + p.meaning;
 }
 
@@ -39,7 +40,7 @@ std::string text_of(const MethodInfo& info, size_t width) {
   parts.push_back("paper: " + info.paper);
   std::string out = signature(info) + "\n";
   for (const std::string& part : parts) {
-    const std::vector<std::string> lines = wrap(part, width - 8);
+    const std::vector<std::string> lines = report::wrap(part, width - 8);
     for (size_t i = 0; i < lines.size(); ++i) out += (i == 0 ? "    " : "      ") + lines[i] + "\n";
   }
   return out;
@@ -55,7 +56,7 @@ int show(const std::string& only) {
   }
   if (out.empty()) {
     fmt::print(stderr, "orthobatch layers: no method is named '{}', expected {}{}\n", only,
-               join_choices(names), suggestion(only, names));
+               base::join_choices(names), base::suggestion(only, names));
     return 2;
   }
   fmt::print("{}", out);

@@ -45,8 +45,8 @@ std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.push_back(verb->get_name());
   const std::string word = argv[1];
   if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return "";
-  return fmt::format("no verb '{}', expected {}{}", word, orthobatch::join_choices(verbs),
-                     orthobatch::suggestion(word, verbs));
+  return fmt::format("no verb '{}', expected {}{}", word, orthobatch::base::join_choices(verbs),
+                     orthobatch::base::suggestion(word, verbs));
 }
 
 /// Torch's warnings without its logger's decoration.
@@ -82,16 +82,21 @@ bool computes(const CLI::App& app) {
 
 // help2man makes the man page of it: "Environment:" is a section there.
 const char* const footer =
-    "Exit status: 0 all went well; 1 what was asked for failed, one line on standard error says why; "
-    "2 a mistake\non the command line; 3 'check' could not resolve a gradient; 129, 130, 143 stopped "
+    "Exit status: 0 all went well; 1 what was asked for failed, one line on standard error says "
+    "why; "
+    "2 a mistake\non the command line; 3 'check' could not resolve a gradient; 129, 130, 143 "
+    "stopped "
     "by SIGHUP, SIGINT or\nSIGTERM: a training is saved, and 'train --resume' goes on.\n\n"
     "Environment:\n"
-    "  ORTHOBATCH_DATA             Folder of the data sets (default orthobatch in the cache folder,\n"
+    "  ORTHOBATCH_DATA             Folder of the data sets (default orthobatch in the cache "
+    "folder,\n"
     "                              $XDG_CACHE_HOME or ~/.cache)\n"
     "  RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT\n"
-    "                              This process among several that train together, as torchrun sets\n"
+    "                              This process among several that train together, as torchrun "
+    "sets\n"
     "                              them\n"
-    "  ORTHOBATCH_LOOPS            Inner loops: plain, avx2 or avx512 (default the processor's best)\n"
+    "  ORTHOBATCH_LOOPS            Inner loops: plain, avx2 or avx512 (default the processor's "
+    "best)\n"
     "  OPENBLAS_CORETYPE, DNNL_MAX_CPU_ISA\n"
     "                              Kernels of OpenBLAS and oneDNN";
 

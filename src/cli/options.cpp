@@ -57,17 +57,19 @@ CLI::Validator seed_number() { return whole_number(0, std::numeric_limits<int64_
 
 CLI::Validator number_between(double low, double high) {
   return number_that([=](double x) { return x >= low && x <= high; },
-                     fmt::format("{} to {}", number_text(low), number_text(high)));
+                     fmt::format("{} to {}", base::number_text(low), base::number_text(high)));
 }
 
 CLI::Validator number_above(double low, double high) {
-  return number_that([=](double x) { return x > low && x <= high; },
-                     fmt::format("above {}, up to {}", number_text(low), number_text(high)));
+  return number_that(
+      [=](double x) { return x > low && x <= high; },
+      fmt::format("above {}, up to {}", base::number_text(low), base::number_text(high)));
 }
 
 CLI::Validator number_below(double low, double high) {
-  return number_that([=](double x) { return x >= low && x < high; },
-                     fmt::format("{} to below {}", number_text(low), number_text(high)));
+  return number_that(
+      [=](double x) { return x >= low && x < high; },
+      fmt::format("{} to below {}", base::number_text(low), base::number_text(high)));
 }
 
 CLI::Option* add_data_directory(CLI::App& verb, std::string& directory) {
@@ -110,7 +112,7 @@ std::string unexpected_word(const CLI::App& app, int argc, char** argv) {
   for (const CLI::Option* option : options)
     if (option->nonpositional()) names.push_back("--" + option->get_lnames().at(0));
   return fmt::format("an argument was not expected: {}{}", word,
-                     hint.empty() ? suggestion(word, names) : hint);
+                     hint.empty() ? base::suggestion(word, names) : hint);
 }
 
 void complain(const std::string& text) {

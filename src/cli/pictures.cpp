@@ -8,25 +8,27 @@ namespace {
 
 constexpr uint8_t paper_grey = 255, ink_grey = 40;
 
-void draw_image(Picture& picture, int x, int y, const ImageSet& set, const float* values) {
+void draw_image(io::Picture& picture, int x, int y, const data::ImageSet& set,
+                const float* values) {
   for (int row = 0; row < set.height; ++row)
     for (int column = 0; column < set.width; ++column) {
       const float* pixel = values + (static_cast<size_t>(row) * set.width + column) * set.channels;
       uint8_t* out = picture.at(x + column, y + row);
-      for (int c = 0; c < 3; ++c) out[c] = picture_byte(pixel[set.channels == 3 ? c : 0]);
+      for (int c = 0; c < 3; ++c) out[c] = data::picture_byte(pixel[set.channels == 3 ? c : 0]);
     }
 }
 
 }  // namespace
 
-Picture contact_sheet(const ImageSet& set, int columns, const Augmentation& augmentation,
-                      uint64_t seed) {
+io::Picture contact_sheet(const data::ImageSet& set, int columns,
+                          const data::Augmentation& augmentation, uint64_t seed) {
   const int gap = 2, rows = std::min(set.classes, most_rows);
-  const int left = 4 + Picture::text_width(std::to_string(rows - 1), 2) + 2;
+  const int left = 4 + io::Picture::text_width(std::to_string(rows - 1), 2) + 2;
   std::vector<std::vector<int64_t>> of_class(set.classes);
   for (int64_t i = 0; i < set.count(); ++i) of_class[set.labels[i]].push_back(i);
-  Picture picture(left + columns * (set.width + gap), rows * (set.height + gap) + gap, paper_grey);
-  Augmenter augment(set, picture_scale(set.channels), augmentation, seed);
+  io::Picture picture(left + columns * (set.width + gap), rows * (set.height + gap) + gap,
+                      paper_grey);
+  data::Augmenter augment(set, data::picture_scale(set.channels), augmentation, seed);
   std::vector<float> values(set.image_size());
   for (int row = 0; row < rows; ++row) {
     const auto& all = of_class[row];
@@ -42,19 +44,19 @@ Picture contact_sheet(const ImageSet& set, int columns, const Augmentation& augm
   return picture;
 }
 
-Picture confusion_picture(const Confusion& confusion) {
+io::Picture confusion_picture(const data::Confusion& confusion) {
   const auto classes = static_cast<int>(confusion.size());
   const int cell = std::clamp(1600 / std::max(classes, 1), 1, 56);
   const int left = classes > 10 ? 130 : 90, top = 60, scale = 2;
   const bool numbers = cell >= 40;
-  Picture picture(left + classes * cell + 20, top + classes * cell + 20, paper_grey);
+  io::Picture picture(left + classes * cell + 20, top + classes * cell + 20, paper_grey);
   const auto centred = [&](int cx, int cy, const std::string& text, uint8_t grey) {
-    picture.text(cx - Picture::text_width(text, scale) / 2, cy - 7, text, scale, grey);
+    picture.text(cx - io::Picture::text_width(text, scale) / 2, cy - 7, text, scale, grey);
   };
   centred(left + classes * cell / 2, 16, "answer", ink_grey);
   centred(36, top + classes * cell / 2, "label", ink_grey);
   // Of many classes only some have room for their number.
-  const int named = std::max(1, (Picture::text_width("0000", scale) + cell - 1) / cell);
+  const int named = std::max(1, (io::Picture::text_width("0000", scale) + cell - 1) / cell);
   for (int label = 0; label < classes; ++label) {
     int64_t total = 0;
     for (const int64_t n : confusion[label]) total += n;
@@ -62,7 +64,8 @@ Picture confusion_picture(const Confusion& confusion) {
     if (label % named == 0) {
       centred(left + label * cell + cell / 2, 44, std::to_string(label), ink_grey);
       const std::string number = std::to_string(label);
-      picture.text(left - 9 - Picture::text_width(number, scale), cy - 7, number, scale, ink_grey);
+      picture.text(left - 9 - io::Picture::text_width(number, scale), cy - 7, number, scale,
+                   ink_grey);
     }
     const int edge = cell > 4 ? 1 : 0;
     for (int answer = 0; answer < classes; ++answer) {

@@ -8,13 +8,13 @@ namespace orthobatch::cli {
 
 /// A row for each class, at most `most_rows`, with `columns` of its images spread over the set.
 /// With an augmentation each image is drawn as training would see it in epoch 1 of `seed`.
-Picture contact_sheet(const ImageSet& images, int columns, const Augmentation& augmentation,
-                      uint64_t seed);
+io::Picture contact_sheet(const data::ImageSet& images, int columns,
+                          const data::Augmentation& augmentation, uint64_t seed);
 
 constexpr int most_rows = 100;
 
 /// Rows are labels, columns are answers; the darker a cell, the larger its share of the label. With
 /// many classes cells are small, and have no numbers in them.
-Picture confusion_picture(const Confusion& confusion);
+io::Picture confusion_picture(const data::Confusion& confusion);
 
 }  // namespace orthobatch::cli

@@ -17,19 +17,19 @@ namespace {
 constexpr size_t files_named = 20;
 
 /// How far the reading is, on a terminal.
-Progressed shown_on(TerminalLine& status, const char* what) {
+data::Progressed shown_on(TerminalLine& status, const char* what) {
   return [&status, what](int64_t done, int64_t all) {
     if (status.due())
       status.show(fmt::format("{}: {} of {}", what, count_text(done), count_text(all)));
   };
 }
 
-void tell_bad_files(const DataSet& data) {
+void tell_bad_files(const data::DataSet& data) {
   for (size_t i = 0; i < std::min(files_named, data.bad.size()); ++i) complain(data.bad[i]);
   if (data.bad.size() > files_named)
     complain(fmt::format("and {} more such files", count_text(data.bad.size() - files_named)));
   const int64_t good = data.train.count() + data.test.count();
-  complain(fmt::format("{}: {} file{} left out, {} images taken", printable(data.name),
+  complain(fmt::format("{}: {} file{} left out, {} images taken", base::printable(data.name),
                        count_text(data.bad.size()), data.bad.size() == 1 ? "" : "s",
                        count_text(good)));
 }
@@ -44,12 +44,12 @@ CLI::Option* add_image_size(CLI::App& verb, std::string& size) {
       ->default_str("the commonest size among them, brought to 16 to 64");
 }
 
-DataSet read_data(DataRequest request, const Telling& telling) {
-  DataSet data;
+data::DataSet read_data(data::DataRequest request, const Telling& telling) {
+  data::DataSet data;
   {
     TerminalLine status(!telling.quiet && !telling.silent);
     request.progressed = shown_on(status, "reading images");
-    data = load_data(request);
+    data = data::load_data(request);
   }
   if (!telling.quiet && !telling.silent)
     for (const std::string& note : data.notes) std::fputs((note + "\n").c_str(), stderr);
@@ -57,14 +57,14 @@ DataSet read_data(DataRequest request, const Telling& telling) {
   if (telling.strict && !data.bad.empty())
     throw std::invalid_argument(fmt::format(
         "--strict: {}: expected nothing but images, found {} file{} that cannot be used",
-        printable(data.name), data.bad.size(), data.bad.size() == 1 ? "" : "s"));
+        base::printable(data.name), data.bad.size(), data.bad.size() == 1 ? "" : "s"));
   return data;
 }
 
-OwnSurvey look_at_data(DataRequest request, const Telling& telling) {
+data::OwnSurvey look_at_data(data::DataRequest request, const Telling& telling) {
   TerminalLine status(!telling.quiet && !telling.silent);
   request.progressed = shown_on(status, "looking at images");
-  return survey_own(request);
+  return data::survey_own(request);
 }
 
 int all_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
@@ -75,7 +75,7 @@ std::string count_text(int64_t n) {
   return digits;
 }
 
-std::string shape_text(const DataSet& data) {
+std::string shape_text(const data::DataSet& data) {
   return fmt::format("{}×{} pixels, {}, {} classes", data.test.width, data.test.height,
                      data.test.channels == 1 ? "grey" : "colour", data.classes.size());
 }

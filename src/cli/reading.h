@@ -17,10 +17,10 @@ struct Telling {
 
 /// load_data. Files of a user's own that cannot be used are named on standard error, a line each up
 /// to some; with `strict` that is the end.
-DataSet read_data(DataRequest request, const Telling& telling = {});
+data::DataSet read_data(data::DataRequest request, const Telling& telling = {});
 
 /// survey_own: where files are not in memory yet, most of the waiting is here.
-OwnSurvey look_at_data(DataRequest request, const Telling& telling = {});
+data::OwnSurvey look_at_data(data::DataRequest request, const Telling& telling = {});
 
 CLI::Option* add_image_size(CLI::App& verb, std::string& size);
 
@@ -31,6 +31,6 @@ int all_threads();
 std::string count_text(int64_t n);
 
 /// "28×28 pixels, grey, 3 classes"
-std::string shape_text(const DataSet& data);
+std::string shape_text(const data::DataSet& data);
 
 }  // namespace orthobatch::cli

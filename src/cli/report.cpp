@@ -17,16 +17,16 @@ struct ReportArguments {
 };
 
 int report(const ReportArguments& a) {
-  const std::vector<ExperimentResult> results = read_results(a.folders);
+  const std::vector<experiment::ExperimentResult> results = experiment::read_results(a.folders);
   std::string markdown;
-  for (const ExperimentResult& result : results) {
-    fmt::print("{}", to_text(result));
-    markdown += (markdown.empty() ? "" : "\n") + to_markdown(result);
+  for (const experiment::ExperimentResult& result : results) {
+    fmt::print("{}", report::to_text(result));
+    markdown += (markdown.empty() ? "" : "\n") + report::to_markdown(result);
   }
-  if (!a.json.empty()) write_output(a.json, to_text(to_json(results)) + "\n");
-  if (!a.markdown.empty()) write_output(a.markdown, markdown);
-  const std::string page = report_page(results, {!a.no_samples});
-  write_output(a.page, page);
+  if (!a.json.empty()) io::write_output(a.json, report::to_text(report::to_json(results)) + "\n");
+  if (!a.markdown.empty()) io::write_output(a.markdown, markdown);
+  const std::string page = report::report_page(results, {!a.no_samples});
+  io::write_output(a.page, page);
   fmt::print("Report: {} ({:.2f} MB)\n", a.page, static_cast<double>(page.size()) / 1e6);
   return 0;
 }

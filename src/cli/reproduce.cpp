@@ -24,8 +24,8 @@ namespace {
 
 struct ReproduceArguments {
   std::string experiment;
-  ExperimentChanges changes;
-  ReproduceOptions options;
+  experiment::ExperimentChanges changes;
+  experiment::ReproduceOptions options;
   bool quiet = false;
   ProcessOptions ranks;
 };
@@ -49,17 +49,17 @@ std::string command_text(const ReproduceArguments& a) {
 }
 
 int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
-  Experiment all = find_experiment(a.experiment);
-  ExperimentChanges without_rows = a.changes;
+  experiment::Experiment all = experiment::find_experiment(a.experiment);
+  experiment::ExperimentChanges without_rows = a.changes;
   without_rows.rows.clear();
-  apply(without_rows, all);
-  Experiment chosen = all;
-  apply(a.changes, chosen);
+  experiment::apply(without_rows, all);
+  experiment::Experiment chosen = all;
+  experiment::apply(a.changes, chosen);
   a.options.command = command_text(a);
   a.options.processes_here = processes_here(a.ranks, ranks.size());
-  const std::unique_ptr<Progress> progress = terminal_progress(a.quiet || !ranks.leads());
+  const std::unique_ptr<train::Progress> progress = terminal_progress(a.quiet || !ranks.leads());
   if (const std::string note = restart_note(); !note.empty()) progress->line(note);
-  Reproduction reproduction(chosen, all, a.options, *progress, interrupted(), ranks);
+  experiment::Reproduction reproduction(chosen, all, a.options, *progress, interrupted(), ranks);
   if (!ranks.leads()) {
     stop_on_signals();
     reproduction.follow();
@@ -67,18 +67,19 @@ int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
   }
   reproduction.prepare();
   stop_on_signals();
-  const Reproduction::Outcome outcome = reproduction.run();
+  const experiment::Reproduction::Outcome outcome = reproduction.run();
   progress->clear();
 
-  const std::vector<ExperimentResult> results = read_results({a.options.out});
+  const std::vector<experiment::ExperimentResult> results =
+      experiment::read_results({a.options.out});
   if (!outcome.stopped) {
-    for (const ExperimentResult& result : results)
-      if (result.experiment.name == chosen.name) fmt::print("\n{}", to_text(result));
+    for (const experiment::ExperimentResult& result : results)
+      if (result.experiment.name == chosen.name) fmt::print("\n{}", report::to_text(result));
     fmt::print("{} trained now, {} were done before, {} diverged, {} failed.\n", outcome.trained,
                outcome.found_done, outcome.diverged.size(), outcome.failed.size());
   }
-  const std::string page = join_path(a.options.out, "report.html");
-  write_file(page, report_page(results, {}));
+  const std::string page = io::join_path(a.options.out, "report.html");
+  io::write_file(page, report::report_page(results, {}));
   if (outcome.stopped) {
     complain("stopped; the same command goes on where it was");
     return interrupted_code();
@@ -94,8 +95,9 @@ void add_reproduce(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand(
       "reproduce", "Trains every row of an experiment of the paper, or of a file, and reports");
   auto a = std::make_shared<ReproduceArguments>();
-  verb->add_option("EXPERIMENT", a->experiment,
-                   join_choices(experiment_names()) + "; or a JSON file of the same form")
+  verb->add_option(
+          "EXPERIMENT", a->experiment,
+          base::join_choices(experiment::experiment_names()) + "; or a JSON file of the same form")
       ->required();
   verb->add_option("--out", a->options.out, "Folder of the runs and report.html")
       ->type_name("DIR")
@@ -135,7 +137,7 @@ void add_reproduce(CLI::App& app, Run& run) {
       const int processes = processes_asked_for(a->ranks);
       if (processes > 1) {  // a mistake is told before any rank is started
         require_for_all("EXPERIMENT", a->experiment);
-        find_experiment(a->experiment);
+        experiment::find_experiment(a->experiment);
       }
       const nlohmann::json about = {{"verb", "reproduce"}, {"experiment", a->experiment}};
       return run_in_ranks(a->ranks, processes, about,

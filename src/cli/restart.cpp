@@ -19,7 +19,7 @@ constexpr const char* taken_for = "ORTHOBATCH_TAKEN_FOR";
 }  // namespace
 
 void restart_on_right_core(char** argv) {
-  const BlasCore core = blas_core();
+  const base::BlasCore core = base::blas_core();
   if (core.better.empty()) return;
   ::setenv("OPENBLAS_CORETYPE", core.better.c_str(), 1);
   ::setenv(taken_for, core.name.c_str(), 1);
@@ -36,7 +36,7 @@ void restart_on_right_core(char** argv) {
 std::string restart_note() {
   const char* was = std::getenv(taken_for);
   if (!was) return "";
-  const BlasCore core = blas_core();
+  const base::BlasCore core = base::blas_core();
   const std::string note = fmt::format(
       "{} takes this processor for a {}: running as {} in its place (OPENBLAS_CORETYPE)",
       core.library, was, core.name);

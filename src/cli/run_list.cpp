@@ -24,13 +24,13 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 void collect_runs(const std::string& folder, std::vector<std::string>& out) {
-  if (is_run(folder)) out.push_back(folder);
+  if (run::is_run(folder)) out.push_back(folder);
   std::vector<std::string> below;
   std::error_code ignored;  // a folder that may not be read holds nothing for this user
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (name[0] != '.' && entry.symlink_status(ignored).type() == fs::file_type::directory)
-      below.push_back(join_path(folder, name));
+      below.push_back(io::join_path(folder, name));
   }
   std::sort(below.begin(), below.end());
   for (const std::string& path : below) collect_runs(path, out);
@@ -38,33 +38,34 @@ void collect_runs(const std::string& folder, std::vector<std::string>& out) {
 
 std::time_t last_change(const std::string& path) {
   std::time_t latest = 0;
-  for (const char* name : {config_name, metrics_name, last_name}) {
+  for (const char* name : {run::config_name, run::metrics_name, run::last_name}) {
     struct stat status {};
-    if (::stat(join_path(path, name).c_str(), &status) == 0)
+    if (::stat(io::join_path(path, name).c_str(), &status) == 0)
       latest = std::max(latest, status.st_mtime);
   }
   return latest;
 }
 
 /// What is wrong with its files. A run that was just begun has no metrics yet.
-std::vector<std::string> damage_of(const RunRecord& run) {
-  const bool begun = file_exists(join_path(run.path, last_name));
-  const bool no_metrics = !file_exists(join_path(run.path, metrics_name));
+std::vector<std::string> damage_of(const run::RunRecord& run) {
+  const bool begun = io::file_exists(io::join_path(run.path, run::last_name));
+  const bool no_metrics = !io::file_exists(io::join_path(run.path, run::metrics_name));
   std::vector<std::string> out = run.problems;
   if (no_metrics && !begun)
-    out.erase(std::remove(out.begin(), out.end(), missing_problem(metrics_name)), out.end());
+    out.erase(std::remove(out.begin(), out.end(), run::missing_problem(run::metrics_name)),
+              out.end());
   return out;
 }
 
 /// Whether a process trains in the folder of a run.
 bool is_in_use(const std::string& folder) {
-  const Descriptor lock(
-      ::open(join_path(folder, lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const io::Descriptor lock(::open(io::join_path(folder, run::lock_name).c_str(),
+                                   O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   // Shared, so that two who look do not take each other for a training; it goes with the file.
   return lock.get() >= 0 && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
-RunState state_of(const RunRecord& run, bool damaged) {
+RunState state_of(const run::RunRecord& run, bool damaged) {
   if (damaged) return RunState::damaged;
   if (is_in_use(run.path)) return RunState::running;
   if (run.diverged) return RunState::diverged;
@@ -73,7 +74,7 @@ RunState state_of(const RunRecord& run, bool damaged) {
   return run.finished() ? RunState::finished : RunState::stopped;
 }
 
-ordered_json epoch_json(const EpochRecord* e) {
+ordered_json epoch_json(const run::EpochRecord* e) {
   if (!e) return nullptr;
   ordered_json out = {{"epoch", e->epoch}, {"test_error_percent", e->test.error_percent}};
   out["test_loss"] = e->test.loss ? ordered_json(*e->test.loss) : ordered_json();
@@ -82,7 +83,7 @@ ordered_json epoch_json(const EpochRecord* e) {
   return out;
 }
 
-double error_of(const EpochRecord* e) {
+double error_of(const run::EpochRecord* e) {
   return e ? e->test.error_percent : std::numeric_limits<double>::infinity();
 }
 
@@ -120,7 +121,7 @@ const char* state_text(RunState state) {
 
 std::optional<double> ListedRun::seconds_per_epoch() const {
   std::vector<double> seconds;
-  for (const EpochRecord& e : record.epochs)
+  for (const run::EpochRecord& e : record.epochs)
     seconds.push_back(e.time.train_seconds + e.time.test_seconds);
   if (seconds.empty()) return std::nullopt;
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
@@ -130,7 +131,7 @@ std::optional<double> ListedRun::seconds_per_epoch() const {
 
 ListedRun look_at_run(const std::string& path) {
   ListedRun run;
-  run.record = read_run(path);
+  run.record = run::read_run(path);
   run.notes = damage_of(run.record);
   run.state = state_of(run.record, !run.notes.empty());
   run.changed = last_change(path);
@@ -145,8 +146,8 @@ ListedRun look_at_run(const std::string& path) {
 std::vector<std::string> find_runs(const std::string& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error))
-    throw FileError(folder, "folder", "one that holds runs",
-                    file_exists(folder) ? "a file" : "nothing");
+    throw io::FileError(folder, "folder", "one that holds runs",
+                        io::file_exists(folder) ? "a file" : "nothing");
   std::vector<std::string> out;
   collect_runs(folder, out);
   return out;
@@ -169,11 +170,11 @@ const std::vector<std::string> run_columns = {"run",    "layer",      "data",   
                                               "seed",   "train loss", "s/epoch", "changed"};
 
 std::vector<std::string> run_cells(const ListedRun& run, const std::string& name) {
-  const RunRecord& r = run.record;
-  const EpochRecord *best = r.best(), *last = r.last();
+  const run::RunRecord& r = run.record;
+  const run::EpochRecord *best = r.best(), *last = r.last();
   const std::optional<double> seconds = run.seconds_per_epoch();
   const auto known = [&](const std::string& text) { return r.layers.empty() ? "-" : text; };
-  return {printable(name),
+  return {base::printable(name),
           known(r.layers),
           known(r.data),
           fmt::format("{}/{}", last ? last->epoch : 0, known(std::to_string(r.epochs_wanted))),
@@ -188,7 +189,7 @@ std::vector<std::string> run_cells(const ListedRun& run, const std::string& name
 }
 
 ordered_json to_json(const ListedRun& run) {
-  const RunRecord& record = run.record;
+  const run::RunRecord& record = run.record;
   const bool known = !record.layers.empty();  // else config.json is damaged
   const auto or_null = [&](const auto& value) {
     return known ? ordered_json(value) : ordered_json();

@@ -24,7 +24,7 @@ enum class RunState {
 const char* state_text(RunState state);
 
 struct ListedRun {
-  RunRecord record;
+  run::RunRecord record;
   RunState state = RunState::empty;
   std::vector<std::string> notes;  ///< why: what is damaged, how it diverged, what stopped it early
   std::time_t changed = 0;         ///< when a file of it was last written

@@ -19,7 +19,7 @@ namespace orthobatch::cli {
 namespace {
 
 struct RunsArguments {
-  std::vector<std::string> folders = {runs_name};
+  std::vector<std::string> folders = {run::runs_name};
   std::string sort = "best", data, layer;
   bool json = false;
 };
@@ -47,7 +47,7 @@ int list(const RunsArguments& a) {
   std::vector<ListedRun> runs = runs_below(a.folders);
   const auto other = [&](const ListedRun& run) {
     return (!a.data.empty() && run.record.data != a.data) ||
-           (!a.layer.empty() && !row_matches(a.layer, run.record.layers));
+           (!a.layer.empty() && !experiment::row_matches(a.layer, run.record.layers));
   };
   const size_t found = runs.size();
   runs.erase(std::remove_if(runs.begin(), runs.end(), other), runs.end());
@@ -55,24 +55,25 @@ int list(const RunsArguments& a) {
   if (a.json) {
     nlohmann::ordered_json out = {{"runs", nlohmann::ordered_json::array()}};
     for (const ListedRun& run : runs) out["runs"].push_back(to_json(run));
-    fmt::print("{}\n", json_text(out));
+    fmt::print("{}\n", io::json_text(out));
     return 0;
   }
-  const std::string place = a.folders.size() == 1 ? " in " + printable(a.folders[0]) : "";
+  const std::string place = a.folders.size() == 1 ? " in " + base::printable(a.folders[0]) : "";
   if (runs.empty()) {
     fmt::print("no runs{}{}\n", place,
                found > 0 ? fmt::format(" that fit, of {} in all", found) : "");
     return 0;
   }
-  TextRows rows = {run_columns};
+  report::TextRows rows = {run_columns};
   for (const ListedRun& run : runs)
     rows.push_back(run_cells(run, name_below(run.path(), a.folders)));
   fmt::print("{} run{}{}\n\n{}", runs.size(), runs.size() == 1 ? "" : "s", place,
-             format_fitted_table(rows, table_width(), {0, 1}));
+             report::format_fitted_table(rows, table_width(), {0, 1}));
   std::string notes;
   for (const ListedRun& run : runs)
     for (const std::string& note : run.notes)
-      notes += printable(fmt::format("{}: {}", name_below(run.path(), a.folders), note)) + "\n";
+      notes +=
+          base::printable(fmt::format("{}: {}", name_below(run.path(), a.folders), note)) + "\n";
   fmt::print("{}{}", notes.empty() ? "" : "\n", notes);
   return 0;
 }
@@ -83,7 +84,7 @@ void add_runs(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("runs", "A table of runs: layer, data, epochs, error, state");
   auto a = std::make_shared<RunsArguments>();
   verb->add_option("DIR", a->folders, "Folders that hold runs, at any depth")
-      ->default_str(runs_name);
+      ->default_str(run::runs_name);
   verb->add_option("--sort", a->sort, "The column to sort by; newest and furthest first")
       ->capture_default_str()
       ->check(CLI::IsMember(run_orders()));

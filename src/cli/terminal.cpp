@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class TerminalProgress : public Progress {
+class TerminalProgress : public train::Progress {
  public:
   ~TerminalProgress() override { status_.clear(); }
 
@@ -46,11 +46,11 @@ class TerminalProgress : public Progress {
     std::string out =
         fmt::format("{:3.0f} %  {:.0f} images/s  loss {:.4f}  error {:.2f} %  left {} of epoch, {}",
                     100 * share(m), m.images_per_second, m.loss, m.error_percent,
-                    duration_text(m.seconds_left_epoch), duration_text(m.seconds_left));
+                    base::duration_text(m.seconds_left_epoch), base::duration_text(m.seconds_left));
     if (!overall_) return out;
     const double epoch = overall_->seconds_epoch > 0 ? overall_->seconds_epoch : m.seconds_epoch;
     return out + fmt::format(", {} of all",
-                             duration_text(m.seconds_left + epoch * overall_->epochs_after));
+                             base::duration_text(m.seconds_left + epoch * overall_->epochs_after));
   }
 
   std::string with_bar(const Moment& m) const {
@@ -103,8 +103,8 @@ void TerminalLine::clear() {
   drawn_ = false;
 }
 
-std::unique_ptr<Progress> terminal_progress(bool quiet) {
-  if (quiet) return std::make_unique<Progress>();
+std::unique_ptr<train::Progress> terminal_progress(bool quiet) {
+  if (quiet) return std::make_unique<train::Progress>();
   return std::make_unique<TerminalProgress>();
 }
 

@@ -33,6 +33,6 @@ class TerminalLine {
 };
 
 /// A bar on a terminal; in a file or pipe a line each minute; nothing where `quiet`.
-std::unique_ptr<Progress> terminal_progress(bool quiet);
+std::unique_ptr<train::Progress> terminal_progress(bool quiet);
 
 }  // namespace orthobatch::cli

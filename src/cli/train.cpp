@@ -46,45 +46,45 @@ struct TrainArguments {
   ProcessOptions ranks;
 };
 
-std::vector<Setting> settings_of(const TrainArguments& a) {
-  std::vector<Setting> out;
-  for (const std::string& text : a.settings) out.push_back(parse_setting(text));
+std::vector<run::Setting> settings_of(const TrainArguments& a) {
+  std::vector<run::Setting> out;
+  for (const std::string& text : a.settings) out.push_back(run::parse_setting(text));
   return out;
 }
 
 /// What is not set for a folder of images, from what is in it.
 void add_own_defaults(const TrainArguments& a, nlohmann::json& json) {
   const std::string data = json.value("data", nlohmann::json()).is_string()
-                               ? resolve_data(json.at("data").get<std::string>())
+                               ? data::resolve_data(json.at("data").get<std::string>())
                                : "";
-  if (!is_own_data(data)) return;
+  if (!data::is_own_data(data)) return;
   json["data"] = data;
   if (!a.image_size.empty()) json["image_size"] = a.image_size;
-  DataRequest request{data, a.data_dir};
+  data::DataRequest request{data, a.data_dir};
   if (const auto size = json.find("image_size"); size != json.end() && size->is_string())
     request.image_size = size->get<std::string>();
   request.threads = a.threads.value_or(all_threads());
-  nlohmann::json all = own_defaults(look_at_data(request, {is_rank(), a.quiet, false}));
+  nlohmann::json all = run::own_defaults(look_at_data(request, {is_rank(), a.quiet, false}));
   all.merge_patch(json);
   json = std::move(all);
 }
 
-TrainConfig config_of(const TrainArguments& a) {
+run::TrainConfig config_of(const TrainArguments& a) {
   const std::string layer = a.layers.empty() ? "BN" : a.layers.front();
-  TrainConfig config;
-  const std::vector<Setting> settings = settings_of(a);
-  const std::string data = a.data.empty() ? "mnist" : resolve_data(a.data);
-  if (a.config.empty() && settings.empty() && !is_own_data(data)) {
-    config = paper_config(data, layer);
+  run::TrainConfig config;
+  const std::vector<run::Setting> settings = settings_of(a);
+  const std::string data = a.data.empty() ? "mnist" : data::resolve_data(a.data);
+  if (a.config.empty() && settings.empty() && !data::is_own_data(data)) {
+    config = run::paper_config(data, layer);
   } else {
     nlohmann::json json = nlohmann::json::object();
-    if (!a.config.empty()) json = parse_json(read_input(a.config), a.config);
+    if (!a.config.empty()) json = io::parse_json(io::read_input(a.config), a.config);
     if (json.is_object()) {
-      for (const Setting& setting : settings) apply_setting(setting, json);
+      for (const run::Setting& setting : settings) run::apply_setting(setting, json);
       if (!a.data.empty()) json["data"] = data;
       add_own_defaults(a, json);
     }
-    config = config_from_json(json, a.config.empty() ? "--set" : a.config);
+    config = run::config_from_json(json, a.config.empty() ? "--set" : a.config);
   }
   if (a.layers.size() > 1 && a.layers.size() != config.net.blocks.size())
     throw std::invalid_argument(
@@ -97,8 +97,8 @@ TrainConfig config_of(const TrainArguments& a) {
     if (from) to = *from;
   };
   if (!a.image_size.empty()) config.image_size = a.image_size;
-  if (!a.head.empty()) config.net.head = parse_head(a.head, "--head");
-  if (!a.padding.empty()) config.net.padding = parse_padding(a.padding, "--padding");
+  if (!a.head.empty()) config.net.head = run::parse_head(a.head, "--head");
+  if (!a.padding.empty()) config.net.padding = run::parse_padding(a.padding, "--padding");
   set(a.epochs, config.epochs);
   set(a.target_error, config.stop.target_error);
   set(a.patience, config.stop.patience);
@@ -112,30 +112,31 @@ TrainConfig config_of(const TrainArguments& a) {
   config.schedule.final_momentum =
       std::min(config.schedule.final_momentum, config.schedule.momentum);
   if (const int processes = processes_asked_for(a.ranks)) config.processes = processes;
-  use_all_threads(config, processes_here(a.ranks, config.processes));
-  check_config(config);
+  run::use_all_threads(config, processes_here(a.ranks, config.processes));
+  run::check_config(config);
   return config;
 }
 
 /// Where a new run goes.
-std::string folder_of(const TrainArguments& a, const TrainConfig& config) {
-  return a.out.empty() ? join_path("runs", run_name(config.data, layers_text(config), config.seed))
+std::string folder_of(const TrainArguments& a, const run::TrainConfig& config) {
+  return a.out.empty() ? io::join_path("runs", run::run_name(config.data, run::layers_text(config),
+                                                             config.seed))
                        : a.out;
 }
 
 void require_new(const std::string& path) {
-  if (file_exists(join_path(path, "config.json")))
+  if (io::file_exists(io::join_path(path, "config.json")))
     throw std::invalid_argument(fmt::format(
         "{} holds a run already: go on with --resume {}, or give another --out", path, path));
 }
 
 void require_old(const std::string& path) {
-  if (!file_exists(join_path(path, "config.json")))
-    throw FileError(join_path(path, "config.json"), "file", "the config of a run", "none");
+  if (!io::file_exists(io::join_path(path, "config.json")))
+    throw io::FileError(io::join_path(path, "config.json"), "file", "the config of a run", "none");
 }
 
-void announce(const TrainConfig& config, const DataSet& data, const std::string& path,
-              Progress& progress) {
+void announce(const run::TrainConfig& config, const data::DataSet& data, const std::string& path,
+              train::Progress& progress) {
   if (const std::string note = restart_note(); !note.empty()) progress.line(note);
   const auto several = [](int n, const char* what) {
     return fmt::format("{} {}{}", n, what,
@@ -148,28 +149,28 @@ void announce(const TrainConfig& config, const DataSet& data, const std::string&
                                 : several(config.processes, "process") + " with " +
                                       several(config.threads, "thread") + " each";
   progress.line(fmt::format("{} on {}: {} training and {} test images{}, seed {}, {}, in {}",
-                            layers_text(config), config.data, count_text(data.train.count()),
+                            run::layers_text(config), config.data, count_text(data.train.count()),
                             count_text(data.test.count()), data.own ? ", " + shape_text(data) : "",
                             config.seed, hands, path));
 }
 
 /// The run that the leader has in hand: new, or opened again.
 struct LedRun {
-  std::unique_ptr<RunFolder> folder;
-  Resumption run;
+  std::unique_ptr<train::RunFolder> folder;
+  train::Resumption run;
 };
 
 /// What the command line changes in a run that goes on.
-std::vector<Setting> changes_of(const TrainArguments& a, int processes) {
-  std::vector<Setting> changes = settings_of(a);
+std::vector<run::Setting> changes_of(const TrainArguments& a, int processes) {
+  std::vector<run::Setting> changes = settings_of(a);
   if (a.epochs) changes.push_back({"epochs", *a.epochs});
   if (a.target_error) changes.push_back({"stop.target_error", *a.target_error});
   if (a.patience) changes.push_back({"stop.patience", *a.patience});
   if (a.threads) changes.push_back({"threads", *a.threads});
   changes.push_back({"processes", processes});
-  if (!a.threads && processes != read_run(a.resume).processes) {
-    TrainConfig own;
-    use_all_threads(own, processes_here(a.ranks, processes));
+  if (!a.threads && processes != run::read_run(a.resume).processes) {
+    run::TrainConfig own;
+    run::use_all_threads(own, processes_here(a.ranks, processes));
     changes.push_back({"threads", own.threads});
   }
   return changes;
@@ -177,8 +178,8 @@ std::vector<Setting> changes_of(const TrainArguments& a, int processes) {
 
 LedRun open_old(const TrainArguments& a, int processes) {
   LedRun out;
-  out.folder = std::make_unique<RunFolder>(a.resume);
-  out.run = open_run(*out.folder, changes_of(a, processes));
+  out.folder = std::make_unique<train::RunFolder>(a.resume);
+  out.run = train::open_run(*out.folder, changes_of(a, processes));
   if (!out.run.complaint.empty()) {
     complain(out.run.complaint);
     complain(fmt::format("going on from {} instead", out.run.checkpoint->path));
@@ -188,17 +189,17 @@ LedRun open_old(const TrainArguments& a, int processes) {
 
 /// Only once there is data: nothing is written before.
 void make_folder(LedRun& led, const std::string& path) {
-  led.folder = std::make_unique<RunFolder>(path);
+  led.folder = std::make_unique<train::RunFolder>(path);
   if (led.folder->has_run())
     throw std::invalid_argument(fmt::format(
         "{} holds checkpoints of a run, but not its config.json: give another --out", path));
 }
 
-int finish(Trainer& trainer, const std::string& path, Progress& progress,
+int finish(train::Trainer& trainer, const std::string& path, train::Progress& progress,
            const ranks::Ranks& ranks) {
   const std::string way_on = fmt::format("go on with: orthobatch train --resume {}", path);
   try {
-    if (trainer.run() == Trainer::Outcome::stopped) {
+    if (trainer.run() == train::Trainer::Outcome::stopped) {
       if (ranks.leads())
         complain(fmt::format("stopped in epoch {} after {} steps; {}", trainer.state().epoch + 1,
                              trainer.state().step, way_on));
@@ -211,41 +212,41 @@ int finish(Trainer& trainer, const std::string& path, Progress& progress,
   if (!trainer.stopped_early().empty())
     progress.line(fmt::format("stopped early, after epoch {}: {}", trainer.state().epoch,
                               trainer.stopped_early()));
-  const BestEpoch& best = trainer.state().best;
+  const train::BestEpoch& best = trainer.state().best;
   progress.line(fmt::format("best epoch {}: test error {:.2f} %, loss {:.4f}; run in {}",
                             best.epoch, best.test_error_percent, best.test_loss, path));
   return 0;
 }
 
-DataSet data_of(const TrainArguments& a, const TrainConfig& config, bool silent) {
+data::DataSet data_of(const TrainArguments& a, const run::TrainConfig& config, bool silent) {
   return read_data({config.data, a.data_dir, config.subset, config.image_size, config.threads},
                    {silent, a.quiet, a.strict});
 }
 
 /// A run, or as one of several ranks a part of it: new with this config, or, without one, resumed.
-int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config,
+int train(const TrainArguments& a, const std::optional<run::TrainConfig>& new_config,
           ranks::Ranks& ranks) {
   const bool anew = new_config.has_value();
   LedRun led;
   if (ranks.leads() && !anew) led = open_old(a, ranks.size());
-  TrainConfig config = anew ? *new_config : led.run.config;
+  run::TrainConfig config = anew ? *new_config : led.run.config;
   const std::string text = ranks.broadcast(to_json(config).dump());
   if (!ranks.leads()) {
-    config = config_from_json(parse_json(text, "rank 0"), "rank 0");
+    config = run::config_from_json(io::parse_json(text, "rank 0"), "rank 0");
     // Those are each process's own.
     if (a.threads) config.threads = *a.threads;
     if (a.augment_threads) config.augment_threads = *a.augment_threads;
-    check_config(config);
+    run::check_config(config);
   }
   torch::set_num_threads(config.threads);
   const std::string path = anew ? folder_of(a, config) : a.resume;
-  const DataSet data = data_of(a, config, !ranks.leads());
-  map_sizes(config.net, data.train.height, data.train.width);  // before anything is written
-  ranks.agree("data", describe_data(data));
+  const data::DataSet data = data_of(a, config, !ranks.leads());
+  run::map_sizes(config.net, data.train.height, data.train.width);  // before anything is written
+  ranks.agree("data", train::describe_data(data));
   if (ranks.leads() && anew) make_folder(led, path);
-  const std::unique_ptr<Progress> progress = terminal_progress(a.quiet || !ranks.leads());
+  const std::unique_ptr<train::Progress> progress = terminal_progress(a.quiet || !ranks.leads());
   announce(config, data, path, *progress);
-  Trainer trainer(config, data, led.folder.get(), *progress, interrupted(), ranks);
+  train::Trainer trainer(config, data, led.folder.get(), *progress, interrupted(), ranks);
   stop_on_signals();
   if (!ranks.leads()) {
     trainer.follow();
@@ -260,20 +261,20 @@ int train(const TrainArguments& a, const std::optional<TrainConfig>& new_config,
 }
 
 /// The config that a run would go on with. Its checkpoints are looked at by who trains.
-TrainConfig config_of_old(const TrainArguments& a, int processes) {
-  const std::string path = join_path(a.resume, config_name);
-  nlohmann::json object = parse_json(read_text(path), path);
-  for (const Setting& change : changes_of(a, processes)) apply_setting(change, object);
-  TrainConfig config = config_from_json(object, path);
-  use_all_threads(config);
-  check_config(config);
+run::TrainConfig config_of_old(const TrainArguments& a, int processes) {
+  const std::string path = io::join_path(a.resume, run::config_name);
+  nlohmann::json object = io::parse_json(io::read_text(path), path);
+  for (const run::Setting& change : changes_of(a, processes)) run::apply_setting(change, object);
+  run::TrainConfig config = run::config_from_json(object, path);
+  run::use_all_threads(config);
+  run::check_config(config);
   return config;
 }
 
 /// Throws where a training with this config could not begin: the sizes of the maps, the share of
 /// each process. What remains is divergence, and a disk that fills up.
-void check_training(const TrainConfig& config, const DataSet& data) {
-  map_sizes(config.net, data.train.height, data.train.width);
+void check_training(const run::TrainConfig& config, const data::DataSet& data) {
+  run::map_sizes(config.net, data.train.height, data.train.width);
   const int64_t batch = std::min(config.schedule.batch, data.train.count());
   if (batch < config.processes)
     throw std::invalid_argument(
@@ -284,17 +285,17 @@ void check_training(const TrainConfig& config, const DataSet& data) {
 /// Throws FileError where the folder of a new run could not be made.
 void check_place_of_run(const std::string& path) {
   std::string there = path;
-  while (!file_exists(there) && parent_path(there) != there) there = parent_path(there);
+  while (!io::file_exists(there) && io::parent_path(there) != there) there = io::parent_path(there);
   if (!std::filesystem::is_directory(there))
-    throw FileError(there, "folder", fmt::format("one for the run {}", path), "a file");
+    throw io::FileError(there, "folder", fmt::format("one for the run {}", path), "a file");
   if (::access(there.c_str(), W_OK | X_OK) != 0)
-    throw FileError(path, fmt::format("cannot write in {}", there), errno);
+    throw io::FileError(path, fmt::format("cannot write in {}", there), errno);
 }
 
 /// All that can be checked before a training, and its config as --config takes it; nothing is
 /// written.
-int dry_run(const TrainArguments& a, const TrainConfig& config, const std::string& path) {
-  const DataSet data = data_of(a, config, /*silent=*/false);
+int dry_run(const TrainArguments& a, const run::TrainConfig& config, const std::string& path) {
+  const data::DataSet data = data_of(a, config, /*silent=*/false);
   check_training(config, data);
   if (a.resume.empty()) check_place_of_run(path);
   announce(config, data, path, *terminal_progress(a.quiet));
@@ -309,18 +310,18 @@ int start(const TrainArguments& a) {
   const int asked = processes_asked_for(a.ranks);
   nlohmann::json about = {{"verb", "train"}};
   if (a.resume.empty()) {
-    const TrainConfig config = config_of(a);
+    const run::TrainConfig config = config_of(a);
     require_new(folder_of(a, config));
     if (a.dry_run) return dry_run(a, config, folder_of(a, config));
     if (config.processes > 1) require_for_all("--config", a.config);
-    about["config"] = deciding_settings(config);
+    about["config"] = run::deciding_settings(config);
     about["fold"] = config.net.fold;
     return run_in_ranks(a.ranks, config.processes, about,
                         [&](ranks::Ranks& ranks) { return train(a, config, ranks); });
   }
-  for (const Setting& change : settings_of(a)) require_changeable(change);
+  for (const run::Setting& change : settings_of(a)) run::require_changeable(change);
   if (!is_rank()) require_old(a.resume);  // on other hosts than rank 0's it need not be
-  const int processes = asked > 0 ? asked : read_run(a.resume).processes;
+  const int processes = asked > 0 ? asked : run::read_run(a.resume).processes;
   if (a.dry_run) return dry_run(a, config_of_old(a, processes), a.resume);
   about["resumes"] = true;
   return run_in_ranks(a.ranks, processes, about,
@@ -329,16 +330,16 @@ int start(const TrainArguments& a) {
 
 /// The default and the range of a setting, as its table in src/run/config.cpp has them.
 CLI::Option* as_setting(CLI::Option* option, const std::string& key) {
-  const SettingInfo& s = setting_info(key);
+  const run::SettingInfo& s = run::setting_info(key);
   option->default_str(s.value.is_string() ? s.value.get<std::string>()
-                                          : number_text(s.value.get<double>()));
+                                          : base::number_text(s.value.get<double>()));
   if (!s.value.is_number()) return option;
   const auto [low, high, ends] = s.range;
   if (s.integer)
     return option->check(whole_number(static_cast<int64_t>(low), static_cast<int64_t>(high)));
-  return option->check(ends == Range::above_low    ? number_above(low, high)
-                       : ends == Range::below_high ? number_below(low, high)
-                                                   : number_between(low, high));
+  return option->check(ends == io::Range::above_low    ? number_above(low, high)
+                       : ends == io::Range::below_high ? number_below(low, high)
+                                                       : number_between(low, high));
 }
 
 }  // namespace
@@ -353,7 +354,7 @@ void add_train(CLI::App& app, Run& run) {
               "your own images: DIR/train/CLASS/ and DIR/test/CLASS/, or DIR/CLASS/, of "
               "which a tenth is for testing, with PNG and JPEG files; or one with idx files "
               "as MNIST's (docs/data.md)")
-          ->type_name(fmt::format("{}|DIR", fmt::join(data_names(), "|")))
+          ->type_name(fmt::format("{}|DIR", fmt::join(data::data_names(), "|")))
           ->default_str("mnist");
   auto* image_size = add_image_size(*verb, a->image_size);
   verb->add_flag(
@@ -393,20 +394,18 @@ void add_train(CLI::App& app, Run& run) {
                   ->default_str("runs/DATA-LAYER-seedN");
   auto* seed = verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation")
                    ->check(seed_number())
-                   ->default_str(setting_info("seed").value.dump());
+                   ->default_str(run::setting_info("seed").value.dump());
   auto* subset =
       verb->add_option("--subset", a->subset, "Only the first so many training images; 0: all")
           ->check(whole_number(0, 1000000000))
           ->default_str("0");
-  auto* batch =
-      as_setting(verb->add_option("--batch", a->batch, "Images in a step at the start"),
-                 "schedule.batch");
-  auto* rate = as_setting(verb->add_option("--learning-rate", a->learning_rate,
-                                           "Initial learning rate"),
-                          "schedule.learning_rate");
-  auto* momentum =
-      as_setting(verb->add_option("--momentum", a->momentum, "Initial momentum of SGD"),
-                 "schedule.momentum");
+  auto* batch = as_setting(verb->add_option("--batch", a->batch, "Images in a step at the start"),
+                           "schedule.batch");
+  auto* rate =
+      as_setting(verb->add_option("--learning-rate", a->learning_rate, "Initial learning rate"),
+                 "schedule.learning_rate");
+  auto* momentum = as_setting(
+      verb->add_option("--momentum", a->momentum, "Initial momentum of SGD"), "schedule.momentum");
   as_setting(verb->add_option("--threads", a->threads, "Threads of the training step; 0: all"),
              "threads");
   auto* workers = as_setting(verb->add_option("--augment-threads", a->augment_threads,

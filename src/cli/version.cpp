@@ -31,7 +31,7 @@ std::string compiler() {
 }  // namespace
 
 std::string version_text() {
-  const BlasCore core = blas_core();
+  const base::BlasCore core = base::blas_core();
   const std::string blas =
       to_string(core) + (core.better.empty() ? "" : " (at work: " + core.better + ")");
   return fmt::format(

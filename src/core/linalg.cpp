@@ -23,8 +23,8 @@ void dgemm_(const char* transa, const char* transb, const int* m, const int* n, 
 void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
              double* work, const int* lwork, int* iwork, const int* liwork, int* info);
 void dgetrf_(const int* m, const int* n, double* a, const int* lda, int* ipiv, int* info);
-void dgetrs_(const char* trans, const int* n, const int* nrhs, const double* a, const int* lda, const int* ipiv,
-             double* b, const int* ldb, int* info);
+void dgetrs_(const char* trans, const int* n, const int* nrhs, const double* a, const int* lda,
+             const int* ipiv, double* b, const int* ldb, int* info);
 // OpenBLAS only; absent from other implementations.
 void openblas_set_num_threads(int count) __attribute__((weak));
 int openblas_get_num_threads() __attribute__((weak));
@@ -111,7 +111,7 @@ std::string products_library() {
   return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
          std::to_string(v->patch);
 #else
-  return blas_core().library;
+  return base::blas_core().library;
 #endif
 }
 

@@ -26,8 +26,8 @@ std::vector<std::string> method_names() {
 std::string range_text(const Parameter& p) {
   if (p.style == Parameter::Style::flag) return "0 or 1";
   const std::string kind = p.style == Parameter::Style::integer ? "a whole number" : "a number";
-  if (std::isinf(p.maximum)) return kind + (p.above ? " > " : " ≥ ") + number_text(p.minimum);
-  return kind + " from " + number_text(p.minimum) + " to " + number_text(p.maximum);
+  if (std::isinf(p.maximum)) return kind + (p.above ? " > " : " ≥ ") + base::number_text(p.minimum);
+  return kind + " from " + base::number_text(p.minimum) + " to " + base::number_text(p.maximum);
 }
 
 bool in_range(const Parameter& p, double x) {
@@ -38,7 +38,7 @@ bool in_range(const Parameter& p, double x) {
 }
 
 std::string value_text(const Parameter& p, double x) {
-  return p.style == Parameter::Style::fraction ? fraction_text(x) : number_text(x);
+  return p.style == Parameter::Style::fraction ? base::fraction_text(x) : base::number_text(x);
 }
 
 Parameter group_size_parameter() {
@@ -67,12 +67,12 @@ class SpecParser {
     skip_space();
     const size_t start = at_;
     const std::string name = word();
-    if (name.empty()) fail(start, "expected a method: " + join_choices(method_names()));
+    if (name.empty()) fail(start, "expected a method: " + base::join_choices(method_names()));
     for (const MethodInfo& info : registry())
       if (info.name == name) info_ = &info;
     if (!info_)
-      fail(start, "unknown method '" + name + "', expected " + join_choices(method_names()) +
-                      suggestion(name, method_names()));
+      fail(start, "unknown method '" + name + "', expected " + base::join_choices(method_names()) +
+                      base::suggestion(name, method_names()));
     spec_.method_ = name;
     for (const Parameter& p : info_->parameters) spec_.values_[p.name] = p.default_value;
     if (accept('(')) arguments();
@@ -84,7 +84,7 @@ class SpecParser {
   // For LayerSpec::with…: the same checks on a value that did not come from text.
   static void set(LayerSpec& spec, const std::string& name, double value) {
     const Parameter* p = find_method(spec.method_).find(name);
-    const std::string call = to_string(spec) + " with " + name + "=" + number_text(value);
+    const std::string call = to_string(spec) + " with " + name + "=" + base::number_text(value);
     if (!p) throw SpecError(call, 0, spec.method_ + " has no argument '" + name + "'");
     if (!in_range(*p, value)) throw SpecError(call, 0, name + " must be " + range_text(*p));
     spec.values_[name] = value;
@@ -176,7 +176,8 @@ class SpecParser {
     const Parameter* p = name == group_size.name ? &group_size : info_->find(name);
     if (!p)
       fail(start, info_->name + " has no argument '" + name + "', expected " +
-                      join_choices(keyword_names()) + suggestion(name, keyword_names()));
+                      base::join_choices(keyword_names()) +
+                      base::suggestion(name, keyword_names()));
     if (p->style == Parameter::Style::flag && peek() != '=') return assign(*p, 1, start);
     if (!accept('=')) fail(at_, "expected '=' after '" + name + "', found " + found());
     const size_t value_at = at_;
@@ -195,7 +196,7 @@ class SpecParser {
     const std::string value = word();
     if (value != "exact" && value != "paper")
       fail(gradient_at_, "gradient must be exact or paper, found '" + value + "'" +
-                             suggestion(value, {"exact", "paper"}));
+                             base::suggestion(value, {"exact", "paper"}));
     once("gradient", gradient_at_);
     spec_.gradient_ = value == "paper" ? Gradient::paper : Gradient::exact;
   }
@@ -214,7 +215,7 @@ class SpecParser {
 
   void check_range(const Parameter& p, double value, size_t start) const {
     if (!in_range(p, value))
-      fail(start, p.name + " must be " + range_text(p) + ", found " + number_text(value));
+      fail(start, p.name + " must be " + range_text(p) + ", found " + base::number_text(value));
   }
 
   /// 1e-5, 0, inf, 1/100

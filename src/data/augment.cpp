@@ -4,7 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 Placement identity_placement() { return {0, 1, 0, 0, 0, 1}; }
 
@@ -109,4 +109,4 @@ void Augmenter::operator()(int64_t epoch, int64_t index, float* out) {
   resampler_(image, random_placement(augmentation_, images_.height, images_.width, random), out);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -6,7 +6,7 @@
 #include "data/images.h"
 #include "data/random.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 /// Ranges of the random changes. The zoom z is uniform between −zoom_out and zoom_in pixels: the
 /// image is drawn at width + z pixels, then cut (z > 0) or placed (z < 0) uniformly at random.
@@ -64,4 +64,4 @@ class Augmenter {
   uint64_t seed_;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 constexpr int64_t made_ahead = 4;
@@ -21,7 +21,8 @@ std::vector<uint32_t> epoch_order(int64_t count, uint64_t seed, int64_t epoch) {
 }
 
 BatchLoader::BatchLoader(const ImageSet& images, const InputScale& scale,
-                         const Augmentation& augmentation, uint64_t seed, int threads, Share share)
+                         const Augmentation& augmentation, uint64_t seed, int threads,
+                         base::Share share)
     : images_(images), scale_(scale), augmentation_(augmentation), seed_(seed), share_(share) {
   if (threads < 1) throw std::invalid_argument("BatchLoader: at least one thread");
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
@@ -109,4 +110,4 @@ void BatchLoader::fill(Batch& batch, int64_t number, Augmenter& augment) const {
   }
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

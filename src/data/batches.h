@@ -12,7 +12,7 @@
 #include "base/share.h"
 #include "data/augment.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 struct Batch {
   std::vector<float> images;    ///< count × height × width × channels
@@ -30,7 +30,7 @@ class BatchLoader {
  public:
   /// `images` must outlive the loader. Only one's own share of each batch is made.
   BatchLoader(const ImageSet& images, const InputScale& scale, const Augmentation& augmentation,
-              uint64_t seed, int threads, Share share = {});
+              uint64_t seed, int threads, base::Share share = {});
   ~BatchLoader();
 
   /// Starts making the batches of an epoch, from number `first` on; what was left of another epoch
@@ -54,7 +54,7 @@ class BatchLoader {
   const InputScale scale_;
   const Augmentation augmentation_;
   const uint64_t seed_;
-  const Share share_;
+  const base::Share share_;
 
   // Set by start() while no thread is working on a batch.
   std::vector<uint32_t> order_;
@@ -71,4 +71,4 @@ class BatchLoader {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

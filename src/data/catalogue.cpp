@@ -15,7 +15,7 @@
 #include "data/synthetic.h"
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 /// One of data_names().
@@ -28,7 +28,8 @@ DataSet load_official(const std::string& name, const std::string& directory) {
     load_mnist(data_folder(name, directory), data.train, data.test);
   } else {
     const std::string folder = data_folder(name, directory);
-    const bool extra = name == "svhn" && file_exists(join_path(folder, svhn_files()[2].name));
+    const bool extra =
+        name == "svhn" && io::file_exists(io::join_path(folder, svhn_files()[2].name));
     load_svhn(folder, extra, data.train, data.test);
   }
   return data;
@@ -48,9 +49,9 @@ std::string data_title(const std::string& name) { return name.substr(name.find_l
 void require_data_name(const std::string& name) {
   const auto& names = data_names();
   if (is_own_data(name) || std::find(names.begin(), names.end(), name) != names.end()) return;
-  throw std::invalid_argument("data: expected " + join_choices(names) +
-                              ", or a folder of images, found '" + printable(name) + "'" +
-                              suggestion(name, names));
+  throw std::invalid_argument("data: expected " + base::join_choices(names) +
+                              ", or a folder of images, found '" + base::printable(name) + "'" +
+                              base::suggestion(name, names));
 }
 
 std::string resolve_data(const std::string& text) {
@@ -58,9 +59,10 @@ std::string resolve_data(const std::string& text) {
   if (std::find(names.begin(), names.end(), text) != names.end()) return text;
   std::error_code ignored;
   if (!is_own_data(text) && !std::filesystem::is_directory(text, ignored)) require_data_name(text);
-  if (printable(text) != text)
+  if (base::printable(text) != text)
     throw std::invalid_argument(
-        "data: expected a path in UTF-8 without control characters, found " + printable(text));
+        "data: expected a path in UTF-8 without control characters, found " +
+        base::printable(text));
   std::string path = std::filesystem::absolute(text).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
@@ -74,22 +76,22 @@ std::string data_directory(const std::string& option) {
   if (!option.empty()) return option;
   if (const std::string own = variable("ORTHOBATCH_DATA"); !own.empty()) return own;
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
-    return join_path(cache, "orthobatch");
+    return io::join_path(cache, "orthobatch");
   std::string home = variable("HOME");
   if (const passwd* user = home.empty() ? ::getpwuid(::getuid()) : nullptr; user && user->pw_dir)
     home = user->pw_dir;
   if (home.empty())
     throw std::runtime_error("no folder for data: give --data-dir, or set ORTHOBATCH_DATA or HOME");
-  return join_path(home, ".cache/orthobatch");
+  return io::join_path(home, ".cache/orthobatch");
 }
 
 std::string data_folder(const std::string& name, const std::string& directory) {
   const bool mnist = name == "mnist";
-  const std::string own = join_path(directory, mnist ? "mnist" : "svhn");
+  const std::string own = io::join_path(directory, mnist ? "mnist" : "svhn");
   const std::string probe = mnist ? mnist_files()[0].name : svhn_files()[0].name;
-  const bool here =
-      file_exists(join_path(directory, probe)) || file_exists(join_path(directory, probe + ".gz"));
-  return here && !file_exists(own) ? directory : own;
+  const bool here = io::file_exists(io::join_path(directory, probe)) ||
+                    io::file_exists(io::join_path(directory, probe + ".gz"));
+  return here && !io::file_exists(own) ? directory : own;
 }
 
 DataSet load_data(const std::string& name, const std::string& directory, int64_t subset) {
@@ -112,4 +114,4 @@ DataSet load_data(const DataRequest& request) {
   return data;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -8,7 +8,7 @@
 #include "data/images.h"
 #include "data/workers.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 /// A training and a test set with the scale of the net's input.
 struct DataSet {
@@ -63,4 +63,4 @@ struct DataRequest {
 };
 DataSet load_data(const DataRequest& request);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "io/gzip.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 constexpr uint64_t largest_file = uint64_t{1} << 31;
@@ -23,60 +23,63 @@ std::string hex_text(uint32_t x) {
 
 }  // namespace
 
-Idx parse_idx(const Bytes& bytes, const std::string& name) {
-  if (bytes.size() < 4) throw FileError(name, "magic number", "4 bytes", bytes_text(bytes.size()));
+Idx parse_idx(const io::Bytes& bytes, const std::string& name) {
+  if (bytes.size() < 4)
+    throw io::FileError(name, "magic number", "4 bytes", base::bytes_text(bytes.size()));
   const uint32_t magic = big_endian(bytes.data());
   const uint32_t rank = magic & 255;
   if (magic >> 8 != 8 || rank < 1 || rank > 4)
-    throw FileError(name, "magic number", "0x00000801 to 0x00000804 (unsigned bytes)",
-                    hex_text(magic));
+    throw io::FileError(name, "magic number", "0x00000801 to 0x00000804 (unsigned bytes)",
+                        hex_text(magic));
   const size_t header = 4 + 4 * size_t{rank};
   if (bytes.size() < header)
-    throw FileError(name, "header", bytes_text(header), bytes_text(bytes.size()));
+    throw io::FileError(name, "header", base::bytes_text(header), base::bytes_text(bytes.size()));
   Idx idx;
   uint64_t total = 1;
   for (uint32_t i = 0; i < rank; ++i) {
     const uint64_t size = big_endian(bytes.data() + 4 + 4 * i);
     if (size == 0 || size > largest_file || total * size > largest_file)
-      throw FileError(name, "size of dimension " + std::to_string(i + 1),
-                      "1 or more, " + bytes_text(largest_file) + " of data at most",
-                      std::to_string(size));
+      throw io::FileError(name, "size of dimension " + std::to_string(i + 1),
+                          "1 or more, " + base::bytes_text(largest_file) + " of data at most",
+                          std::to_string(size));
     total *= size;
     idx.sizes.push_back(static_cast<int64_t>(size));
   }
   if (bytes.size() - header != total)
-    throw FileError(name, "data", bytes_text(total) + " as its header says",
-                    bytes_text(bytes.size() - header));
+    throw io::FileError(name, "data", base::bytes_text(total) + " as its header says",
+                        base::bytes_text(bytes.size() - header));
   idx.data.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
   return idx;
 }
 
-Bytes read_maybe_gzip(const std::string& path) {
-  Bytes bytes = read_file(path, largest_file);
-  return is_gzip(bytes) ? gunzip(bytes, path, largest_file) : bytes;
+io::Bytes read_maybe_gzip(const std::string& path) {
+  io::Bytes bytes = io::read_file(path, largest_file);
+  return io::is_gzip(bytes) ? io::gunzip(bytes, path, largest_file) : bytes;
 }
 
 ImageSet images_from_idx(Idx images, const Idx& labels, const std::string& images_name,
                          const std::string& labels_name, int classes) {
   const auto dimensions = [](const Idx& idx) { return std::to_string(idx.sizes.size()); };
   if (images.sizes.size() != 3 && images.sizes.size() != 4)
-    throw FileError(images_name, "dimensions", "3 (images, rows, columns), or 4 with channels",
-                    dimensions(images));
+    throw io::FileError(images_name, "dimensions", "3 (images, rows, columns), or 4 with channels",
+                        dimensions(images));
   const int64_t channels = images.sizes.size() == 4 ? images.sizes[3] : 1;
   if (channels != 1 && channels != 3)
-    throw FileError(images_name, "channels", "1 or 3", std::to_string(channels));
+    throw io::FileError(images_name, "channels", "1 or 3", std::to_string(channels));
   if (labels.sizes.size() != 1)
-    throw FileError(labels_name, "dimensions", "1 (labels)", dimensions(labels));
+    throw io::FileError(labels_name, "dimensions", "1 (labels)", dimensions(labels));
   if (images.sizes[1] > largest_side || images.sizes[2] > largest_side)
-    throw FileError(images_name, "rows and columns", "at most " + std::to_string(largest_side),
-                    std::to_string(images.sizes[1]) + " and " + std::to_string(images.sizes[2]));
+    throw io::FileError(
+        images_name, "rows and columns", "at most " + std::to_string(largest_side),
+        std::to_string(images.sizes[1]) + " and " + std::to_string(images.sizes[2]));
   if (labels.sizes[0] != images.sizes[0])
-    throw FileError(labels_name, "labels", std::to_string(images.sizes[0]) + ", one for each image",
-                    std::to_string(labels.sizes[0]));
+    throw io::FileError(labels_name, "labels",
+                        std::to_string(images.sizes[0]) + ", one for each image",
+                        std::to_string(labels.sizes[0]));
   for (size_t i = 0; i < labels.data.size(); ++i)
     if (labels.data[i] >= classes)
-      throw FileError(labels_name, "label " + std::to_string(i + 1),
-                      "0 to " + std::to_string(classes - 1), std::to_string(labels.data[i]));
+      throw io::FileError(labels_name, "label " + std::to_string(i + 1),
+                          "0 to " + std::to_string(classes - 1), std::to_string(labels.data[i]));
   ImageSet set;
   set.height = static_cast<int>(images.sizes[1]);
   set.width = static_cast<int>(images.sizes[2]);
@@ -87,4 +90,4 @@ ImageSet images_from_idx(Idx images, const Idx& labels, const std::string& image
   return set;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "data/idx.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 constexpr int byte_labels = 256;
@@ -15,11 +15,11 @@ constexpr int64_t tenth = 10;
 
 /// What stands before "-images-idx3-ubyte.gz" and the like; false where the name has no such end.
 bool take_end(std::string& name, const std::string& what, const std::vector<std::string>& ranks) {
-  if (ends_with(name, ".gz")) name.resize(name.size() - 3);
+  if (base::ends_with(name, ".gz")) name.resize(name.size() - 3);
   for (const std::string& rank : ranks)
     for (const char* between : {"-", "."}) {
       const std::string end = what + between + "idx" + rank + "-ubyte";
-      if (!ends_with(name, end)) continue;
+      if (!base::ends_with(name, end)) continue;
       name.resize(name.size() - end.size());
       name.resize(name.find_last_not_of("-._") + 1);
       return true;
@@ -52,18 +52,18 @@ std::vector<IdxPair> find_idx_pairs(const std::string& folder) {
     const bool images = take_end(start, "images", {"3", "4"});
     if (!images && !take_end(start = name, "labels", {"1"})) continue;
     std::string& place = images ? by_name[start].images : by_name[start].labels;
-    if (place.empty()) place = join_path(folder, name);
+    if (place.empty()) place = io::join_path(folder, name);
   }
   std::vector<IdxPair> train, test, other;
   std::string found;
   for (const auto& [name, pair] : by_name) {
     if (pair.images.empty() || pair.labels.empty())
-      throw FileError(
+      throw io::FileError(
           pair.images + pair.labels, "file",
           pair.images.empty() ? "one with its images beside it" : "one with its labels beside it",
           "none");
-    const bool tests = ends_with(name, "test") || ends_with(name, "t10k");
-    (ends_with(name, "train") ? train : tests ? test : other).push_back(pair);
+    const bool tests = base::ends_with(name, "test") || base::ends_with(name, "t10k");
+    (base::ends_with(name, "train") ? train : tests ? test : other).push_back(pair);
     found += (found.empty() ? "" : ", ") + (name.empty() ? "one without a name" : name);
   }
   if (by_name.size() <= 1) {
@@ -72,8 +72,9 @@ std::vector<IdxPair> find_idx_pairs(const std::string& folder) {
     return {};
   }
   if (train.size() != 1 || test.size() != 1 || !other.empty())
-    throw FileError(folder, "idx files",
-                    "one pair, or one that ends in train and one that ends in test or t10k", found);
+    throw io::FileError(folder, "idx files",
+                        "one pair, or one that ends in train and one that ends in test or t10k",
+                        found);
   return {train.front(), test.front()};
 }
 
@@ -91,4 +92,4 @@ void load_idx_pairs(const std::vector<IdxPair>& pairs, ImageSet& train, ImageSet
   for (int64_t i = 0; i < all.count(); ++i) append(all, i, i % tenth == tenth - 1 ? test : train);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

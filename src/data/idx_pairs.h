@@ -7,7 +7,7 @@
 
 #include "data/images.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 struct IdxPair {
   std::string images, labels;  ///< paths
@@ -20,4 +20,4 @@ std::vector<IdxPair> find_idx_pairs(const std::string& folder);
 /// Both sets, labels as they stand in the files. Of a single pair every tenth image is for testing.
 void load_idx_pairs(const std::vector<IdxPair>& pairs, ImageSet& train, ImageSet& test);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

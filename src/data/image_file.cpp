@@ -7,13 +7,13 @@
 #include "io/jpeg_reader.h"
 #include "io/png_reader.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 constexpr uint64_t head_bytes = 16384;  // most JPEG heads are smaller; else all is read
 constexpr uint64_t largest_image_file = uint64_t{1} << 28;
 
-std::string kind_of_content(const Bytes& bytes) {
+std::string kind_of_content(const io::Bytes& bytes) {
   const auto starts = [&](const char* mark, size_t at = 0) {
     const size_t length = std::strlen(mark);
     return bytes.size() >= at + length && std::memcmp(bytes.data() + at, mark, length) == 0;
@@ -28,29 +28,29 @@ std::string kind_of_content(const Bytes& bytes) {
   return std::all_of(bytes.begin(), bytes.end(), is_text) ? "text" : "something else";
 }
 
-[[noreturn]] void refuse_content(const std::string& path, const Bytes& bytes) {
-  throw FileError(path, "content", "a PNG or JPEG image", kind_of_content(bytes));
+[[noreturn]] void refuse_content(const std::string& path, const io::Bytes& bytes) {
+  throw io::FileError(path, "content", "a PNG or JPEG image", kind_of_content(bytes));
 }
 
 }  // namespace
 
-PixelSize look_at_image(const std::string& path) {
-  const Bytes bytes = read_start(path, head_bytes);
-  if (is_png(bytes)) return png_size(bytes, path);
-  if (!is_jpeg(bytes)) refuse_content(path, bytes);
+io::PixelSize look_at_image(const std::string& path) {
+  const io::Bytes bytes = io::read_start(path, head_bytes);
+  if (io::is_png(bytes)) return io::png_size(bytes, path);
+  if (!io::is_jpeg(bytes)) refuse_content(path, bytes);
   try {
-    return jpeg_size(bytes, path);
-  } catch (const FileError&) {
+    return io::jpeg_size(bytes, path);
+  } catch (const io::FileError&) {
     if (bytes.size() < head_bytes) throw;
-    return jpeg_size(read_file(path, largest_image_file), path);
+    return io::jpeg_size(io::read_file(path, largest_image_file), path);
   }
 }
 
-Pixels read_image(const std::string& path, int width, int height) {
-  const Bytes bytes = read_file(path, largest_image_file);
-  if (is_png(bytes)) return rescale(decode_png(bytes, path), width, height);
-  if (!is_jpeg(bytes)) refuse_content(path, bytes);
-  return rescale(decode_jpeg(bytes, path, most_pixels, width, height), width, height);
+io::Pixels read_image(const std::string& path, int width, int height) {
+  const io::Bytes bytes = io::read_file(path, largest_image_file);
+  if (io::is_png(bytes)) return rescale(io::decode_png(bytes, path), width, height);
+  if (!io::is_jpeg(bytes)) refuse_content(path, bytes);
+  return rescale(io::decode_jpeg(bytes, path, io::most_pixels, width, height), width, height);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -5,12 +5,12 @@
 
 #include "io/pixels.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 /// What a file's head says. Throws FileError where it is no image, or cannot be read.
-PixelSize look_at_image(const std::string& path);
+io::PixelSize look_at_image(const std::string& path);
 
 /// The image, scaled. Throws FileError where it is damaged.
-Pixels read_image(const std::string& path, int width, int height);
+io::Pixels read_image(const std::string& path, int width, int height);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 // Of the size that is chosen where none is asked for. The paper's nets read images of 28 and 32
@@ -80,4 +80,4 @@ ImageSize choose_size(const Sizes& sizes, const DataRequest& request,
   return chosen;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

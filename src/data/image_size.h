@@ -9,7 +9,7 @@
 
 #include "data/catalogue.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 struct ImageSize {
   int width = 0, height = 0;
@@ -29,4 +29,4 @@ ImageSize parse_image_size(const std::string& text, const std::string& where);
 ImageSize choose_size(const Sizes& sizes, const DataRequest& request,
                       std::vector<std::string>& notes);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 void ImageSet::keep_first(int64_t n) {
   if (n >= count()) return;
@@ -48,4 +48,4 @@ uint8_t picture_byte(float value) {
   return static_cast<uint8_t>(std::lround(255 * std::clamp(value, 0.0f, 1.0f)));
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 constexpr int digit_classes = 10;
 constexpr int most_classes = 2048;
@@ -50,4 +50,4 @@ InputScale picture_scale(int channels);
 /// Back from it.
 uint8_t picture_byte(float value);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

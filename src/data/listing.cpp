@@ -11,7 +11,7 @@
 #include "data/images.h"
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,8 +65,8 @@ std::vector<std::string> names_in(const std::string& folder) {
     if (!is_passed_over(name)) names.push_back(name);
     it.increment(error);
   }
-  if (error) throw FileError(folder, "cannot read the folder: " + error.message());
-  std::sort(names.begin(), names.end(), comes_before);
+  if (error) throw io::FileError(folder, "cannot read the folder: " + error.message());
+  std::sort(names.begin(), names.end(), base::comes_before);
   return names;
 }
 
@@ -94,9 +94,10 @@ class Lister {
       split_ = true;
       for (const std::string& name : names)
         if (name != train && name != test)
-          note(join_path(folder_, name), "left out: it stands beside " + train + " and " + test);
+          note(io::join_path(folder_, name),
+               "left out: it stands beside " + train + " and " + test);
       for (const std::string& part : {train, test}) {
-        const std::string path = join_path(folder_, part);
+        const std::string path = io::join_path(folder_, part);
         take_classes(path, folders_in(path), part == test);
       }
     }
@@ -104,8 +105,9 @@ class Lister {
     if (out_.classes.size() < 2) {
       const std::string found = out_.classes.empty() ? "none" : "one, " + out_.classes.front();
       const bool lone = out_.classes.size() == 1 && !train.empty();
-      throw FileError(printable(folder_), "folders", "two or more, one of images for each class",
-                      found + (lone ? ": a folder test, or val, belongs beside it" : ""));
+      throw io::FileError(base::printable(folder_), "folders",
+                          "two or more, one of images for each class",
+                          found + (lone ? ": a folder test, or val, belongs beside it" : ""));
     }
     return std::move(out_);
   }
@@ -118,11 +120,11 @@ class Lister {
     std::vector<std::string> out;
     int64_t images = 0;
     for (const std::string& name : names_in(path)) {
-      const std::string inner = join_path(path, name);
+      const std::string inner = io::join_path(path, name);
       if (!is_folder(inner))
         images += has_image_name(name);
       else if (leads_back(inner))
-        note(inner, "left out: a link that leads back to " + printable(folder_));
+        note(inner, "left out: a link that leads back to " + base::printable(folder_));
       else
         out.push_back(name);
     }
@@ -143,12 +145,12 @@ class Lister {
   void take_classes(const std::string& path, const std::vector<std::string>& names,
                     std::optional<bool> test) {
     for (const std::string& name : names) {
-      const std::string shown = printable(name);
+      const std::string shown = base::printable(name);
       const auto known = std::find(out_.classes.begin(), out_.classes.end(), shown);
       if (known == out_.classes.end()) out_.classes.push_back(shown);
       const auto label = static_cast<int>(
           std::find(out_.classes.begin(), out_.classes.end(), shown) - out_.classes.begin());
-      walk(join_path(path, name), name, label, test.value_or(false), 1);
+      walk(io::join_path(path, name), name, label, test.value_or(false), 1);
     }
   }
 
@@ -156,10 +158,10 @@ class Lister {
   void walk(const std::string& path, const std::string& name, int label, bool test, int depth) {
     try {
       if (depth > deepest)
-        throw FileError(path, "folders within each other", "at most " + std::to_string(deepest),
-                        "more");
+        throw io::FileError(path, "folders within each other", "at most " + std::to_string(deepest),
+                            "more");
       for (const std::string& entry : names_in(path)) {
-        const std::string inner = join_path(path, entry), inner_name = name + "/" + entry;
+        const std::string inner = io::join_path(path, entry), inner_name = name + "/" + entry;
         if (!is_folder(inner))
           out_.files.push_back({inner, label, test, name_hash(inner_name), {}});
         else if (is_link(inner))
@@ -167,14 +169,14 @@ class Lister {
         else
           walk(inner, inner_name, label, test, depth + 1);
       }
-    } catch (const FileError& error) {
-      out_.bad.push_back(printable(error.what()));
+    } catch (const io::FileError& error) {
+      out_.bad.push_back(base::printable(error.what()));
     }
   }
 
   void sort_classes() {
     std::vector<std::string> sorted = out_.classes;
-    std::sort(sorted.begin(), sorted.end(), comes_before);
+    std::sort(sorted.begin(), sorted.end(), base::comes_before);
     std::map<std::string, int> place;
     for (size_t k = 0; k < sorted.size(); ++k) place[sorted[k]] = static_cast<int>(k);
     for (ImageFile& file : out_.files) file.label = place.at(out_.classes[file.label]);
@@ -185,7 +187,7 @@ class Lister {
   }
 
   void note(const std::string& path, const std::string& text) {
-    out_.notes.push_back(printable(path) + ": " + text);
+    out_.notes.push_back(base::printable(path) + ": " + text);
   }
 
   const std::string folder_;
@@ -202,8 +204,8 @@ void look_at_all(ImageListing& listing, int threads, const Progressed& progresse
       [&](int64_t i) {
         try {
           files[i].size = look_at_image(files[i].path);
-        } catch (const FileError& error) {
-          why[i] = printable(error.what());
+        } catch (const io::FileError& error) {
+          why[i] = base::printable(error.what());
         }
       },
       progressed);
@@ -239,12 +241,13 @@ ImageListing list_images(const std::string& folder, int threads, const Progresse
   Lister lister(folder);
   ImageListing listing = lister.list();
   if (listing.classes.size() > static_cast<size_t>(most_classes))
-    throw FileError(printable(folder), "folders", std::to_string(most_classes) + " classes at most",
-                    std::to_string(listing.classes.size()));
+    throw io::FileError(base::printable(folder), "folders",
+                        std::to_string(most_classes) + " classes at most",
+                        std::to_string(listing.classes.size()));
   look_at_all(listing, threads, progressed);
   if (!lister.split()) hold_out(listing);
-  std::sort(listing.bad.begin(), listing.bad.end(), comes_before);
+  std::sort(listing.bad.begin(), listing.bad.end(), base::comes_before);
   return listing;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

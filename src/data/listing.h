@@ -8,14 +8,14 @@
 #include "data/workers.h"
 #include "io/pixels.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 struct ImageFile {
   std::string path;
   int label = 0;       ///< its class
   bool test = false;   ///< else for training
   uint64_t order = 0;  ///< a hash of CLASS/NAME
-  PixelSize size;
+  io::PixelSize size;
 };
 
 struct ImageListing {
@@ -33,4 +33,4 @@ struct ImageListing {
 /// folders not followed.
 ImageListing list_images(const std::string& folder, int threads, const Progressed& progressed = {});
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

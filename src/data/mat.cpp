@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 enum ElementType : uint32_t {
@@ -64,13 +64,13 @@ struct Tag {
 /// Reads the elements of one variable, or of the file.
 class Elements {
  public:
-  Elements(Source& source, std::string file) : source_(source), file_(std::move(file)) {}
+  Elements(io::Source& source, std::string file) : source_(source), file_(std::move(file)) {}
 
   void exactly(void* out, size_t n, const std::string& field) {
     size_t done = 0;
     while (done < n) {
       const size_t got = source_.read(static_cast<uint8_t*>(out) + done, n - done);
-      if (got == 0) fail(field, bytes_text(n), bytes_text(done) + ", then the end");
+      if (got == 0) fail(field, base::bytes_text(n), base::bytes_text(done) + ", then the end");
       done += got;
     }
   }
@@ -97,7 +97,8 @@ class Elements {
     const Tag t = tag(field);
     if (t.type != type) fail(field + ": type", std::to_string(type), std::to_string(t.type));
     if (t.size < least || t.size > most || (t.small && t.size > 4))
-      fail(field + ": size", bytes_text(least) + " to " + bytes_text(most), bytes_text(t.size));
+      fail(field + ": size", base::bytes_text(least) + " to " + base::bytes_text(most),
+           base::bytes_text(t.size));
     std::vector<uint8_t> data(t.size);
     if (t.small) {
       std::copy_n(t.data, t.size, data.begin());
@@ -120,11 +121,11 @@ class Elements {
 
   [[noreturn]] void fail(const std::string& field, const std::string& expected,
                          const std::string& found) const {
-    throw FileError(file_, field, expected, found);
+    throw io::FileError(file_, field, expected, found);
   }
 
  private:
-  Source& source_;
+  io::Source& source_;
   std::string file_;
 };
 
@@ -142,7 +143,7 @@ void read_header(Elements& file) {
 }
 
 /// Reads to the end: padding, what nobody asked for, and the checksum at a stream's end.
-void drain(Source& source) {
+void drain(io::Source& source) {
   std::vector<uint8_t> rest(1 << 16);
   while (source.read(rest.data(), rest.size()) > 0) {
   }
@@ -152,7 +153,7 @@ void drain(Source& source) {
 
 class MatReader {
  public:
-  MatReader(Source& source, const std::string& file, const MatVisitor& visit)
+  MatReader(io::Source& source, const std::string& file, const MatVisitor& visit)
       : source_(source), file_(file), visit_(visit) {}
 
   void read() {
@@ -163,11 +164,11 @@ class MatReader {
       const size_t got = source_.read(head, sizeof head);
       if (got == 0) return;
       const std::string field = "element " + std::to_string(number);
-      if (got < sizeof head) top.fail(field, "a head of 8 bytes", bytes_text(got));
+      if (got < sizeof head) top.fail(field, "a head of 8 bytes", base::bytes_text(got));
       const Tag tag = Elements::decode(head);
       if (tag.small || (tag.type != mi_matrix && tag.type != mi_compressed))
         top.fail(field + ": type", "14 (matrix) or 15 (compressed)", std::to_string(tag.type));
-      SliceSource slice(source_, tag.size);
+      io::SliceSource slice(source_, tag.size);
       const Visit next = tag.type == mi_compressed ? compressed(slice, field) : variable(slice);
       if (next == Visit::stop) return;
       drain(slice);
@@ -175,8 +176,8 @@ class MatReader {
   }
 
  private:
-  Visit compressed(Source& slice, const std::string& field) {
-    InflateSource inflated(slice, file_);
+  Visit compressed(io::Source& slice, const std::string& field) {
+    io::InflateSource inflated(slice, file_);
     Elements elements(inflated, file_);
     const Tag matrix = elements.tag(field);
     if (matrix.type != mi_matrix)
@@ -186,7 +187,7 @@ class MatReader {
     return next;
   }
 
-  Visit variable(Source& source) {
+  Visit variable(io::Source& source) {
     Elements elements(source, file_);
     MatVariable v;
     Tag data;
@@ -194,7 +195,7 @@ class MatReader {
     const std::string field = v.name + ": data";
     uint64_t left = data.size;
     v.read_ = [&](void* out, size_t n) {
-      if (n > left) elements.fail(field, bytes_text(n), bytes_text(left) + " left");
+      if (n > left) elements.fail(field, base::bytes_text(n), base::bytes_text(left) + " left");
       if (data.small)
         std::memcpy(out, data.data + (data.size - left), n);
       else
@@ -235,12 +236,12 @@ class MatReader {
     const int64_t size = v.count * v.bytes_each;
     if (static_cast<int64_t>(data.size) != size || (data.small && size > 4))
       elements.fail(
-          v.name + ": data", bytes_text(size) + " for " + v.shape_text(),
-          bytes_text(data.size) + (data.small ? " in a small element, which holds 4" : ""));
+          v.name + ": data", base::bytes_text(size) + " for " + v.shape_text(),
+          base::bytes_text(data.size) + (data.small ? " in a small element, which holds 4" : ""));
     return true;
   }
 
-  Source& source_;
+  io::Source& source_;
   const std::string& file_;
   const MatVisitor& visit_;
 };
@@ -264,8 +265,8 @@ std::vector<double> MatVariable::values() const {
   return out;
 }
 
-void read_mat(Source& source, const std::string& file, const MatVisitor& visit) {
+void read_mat(io::Source& source, const std::string& file, const MatVisitor& visit) {
   MatReader(source, file, visit).read();
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

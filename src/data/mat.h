@@ -13,7 +13,7 @@
 
 #include "io/source.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 /// A variable whose data has not been read yet.
 class MatVariable {
@@ -43,6 +43,6 @@ using MatVisitor = std::function<Visit(MatVariable&)>;
 /// Calls `visit` for each numeric variable in the order of the file, until it says stop; what it
 /// leaves unread is skipped, and the checksum of a compressed one verified. `file` is what messages
 /// call the file.
-void read_mat(Source& source, const std::string& file, const MatVisitor& visit);
+void read_mat(io::Source& source, const std::string& file, const MatVisitor& visit);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

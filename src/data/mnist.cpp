@@ -3,15 +3,16 @@
 #include "data/idx.h"
 #include "io/checksum.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
-Bytes read_verified(const std::string& path, const MnistFile& file) {
-  Bytes bytes = read_maybe_gzip(path);
+io::Bytes read_verified(const std::string& path, const MnistFile& file) {
+  io::Bytes bytes = read_maybe_gzip(path);
   parse_idx(bytes, path);  // what is wrong with its form says more than its sum
-  const std::string found = md5_hex(bytes.data(), bytes.size());
+  const std::string found = io::md5_hex(bytes.data(), bytes.size());
   if (found != file.md5)
-    throw FileError(path, "MD5 of the content", std::string(file.md5) + ", that of MNIST", found);
+    throw io::FileError(path, "MD5 of the content", std::string(file.md5) + ", that of MNIST",
+                        found);
   return bytes;
 }
 
@@ -38,11 +39,11 @@ const std::vector<MnistFile>& mnist_files() {
 }
 
 std::string find_mnist_file(const std::string& folder, const MnistFile& file) {
-  const std::string raw = join_path(folder, file.name);
+  const std::string raw = io::join_path(folder, file.name);
   for (const std::string& path : {raw, raw + ".gz"})
-    if (file_exists(path)) return path;
-  throw FileError(raw, "file", "it or " + std::string(file.name) + ".gz",
-                  "neither; 'orthobatch data get mnist' puts MNIST there");
+    if (io::file_exists(path)) return path;
+  throw io::FileError(raw, "file", "it or " + std::string(file.name) + ".gz",
+                      "neither; 'orthobatch data get mnist' puts MNIST there");
 }
 
 void load_mnist(const std::string& folder, ImageSet& train, ImageSet& test) {
@@ -52,11 +53,11 @@ void load_mnist(const std::string& folder, ImageSet& train, ImageSet& test) {
 }
 
 void install_mnist(const std::string& source, const std::string& folder) {
-  make_directories(folder);
+  io::make_directories(folder);
   for (const MnistFile& file : mnist_files()) {
-    const Bytes bytes = read_verified(find_mnist_file(source, file), file);
-    write_file(join_path(folder, file.name), bytes.data(), bytes.size());
+    const io::Bytes bytes = read_verified(find_mnist_file(source, file), file);
+    io::write_file(io::join_path(folder, file.name), bytes.data(), bytes.size());
   }
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

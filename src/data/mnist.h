@@ -5,7 +5,7 @@
 
 #include "data/images.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 /// One of MNIST's four files.
 struct MnistFile {
@@ -23,4 +23,4 @@ void load_mnist(const std::string& folder, ImageSet& train, ImageSet& test);
 /// Copies the four files, raw or gzip, from `source` to `folder` as raw files, verified.
 void install_mnist(const std::string& source, const std::string& folder);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

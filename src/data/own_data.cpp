@@ -16,11 +16,11 @@
 #include "data/rescale.h"
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 struct Item {
-  Pixels pixels;
+  io::Pixels pixels;
   int label = 0;
   bool test = false;
 };
@@ -30,12 +30,13 @@ void require_memory(int64_t images, const ImageSize& size, const std::string& fo
   const double memory =
       static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
   if (bytes > 0.8 * memory)
-    throw FileError(printable(folder), "images",
-                    std::to_string(static_cast<int64_t>(0.8 * memory / (1 << 20))) +
-                        " MiB of pixels at most, 0.8 of the memory",
-                    std::to_string(static_cast<int64_t>(bytes / (1 << 20))) + ": " +
-                        std::to_string(images) + " images of " +
-                        size_text(size.width, size.height) + "; --image-size makes them smaller");
+    throw io::FileError(base::printable(folder), "images",
+                        std::to_string(static_cast<int64_t>(0.8 * memory / (1 << 20))) +
+                            " MiB of pixels at most, 0.8 of the memory",
+                        std::to_string(static_cast<int64_t>(bytes / (1 << 20))) + ": " +
+                            std::to_string(images) + " images of " +
+                            size_text(size.width, size.height) +
+                            "; --image-size makes them smaller");
 }
 
 Sizes sizes_of(const ImageListing& listing) {
@@ -50,7 +51,8 @@ void require_images(const ImageListing& listing, const std::string& folder) {
   if (!listing.bad.empty())
     found += " among " + std::to_string(listing.bad.size()) +
              " files, the first: " + listing.bad.front();
-  throw FileError(printable(folder), "images", "PNG or JPEG files in folders of classes", found);
+  throw io::FileError(base::printable(folder), "images", "PNG or JPEG files in folders of classes",
+                      found);
 }
 
 /// Reads the images of a folder; those that cannot be decoded are told in `data`.
@@ -66,10 +68,10 @@ std::vector<Item> read_items(const ImageListing& listing, const ImageSize& size,
         items[i].test = files[i].test;
         if (request.test_only && !files[i].test) return;
         try {
-          Pixels image = read_image(files[i].path, size.width, size.height);
+          io::Pixels image = read_image(files[i].path, size.width, size.height);
           items[i].pixels = is_grey(image) ? with_channels(std::move(image), 1) : std::move(image);
-        } catch (const FileError& error) {
-          why[i] = printable(error.what());
+        } catch (const io::FileError& error) {
+          why[i] = base::printable(error.what());
         }
       },
       request.progressed);
@@ -85,7 +87,7 @@ std::vector<Item> idx_items(const ImageSet& train, const ImageSet& test, const I
   std::vector<Item> items;
   for (const ImageSet* set : {&train, &test})
     for (int64_t i = 0; i < set->count(); ++i) {
-      Pixels image{set->width, set->height, set->channels, {}};
+      io::Pixels image{set->width, set->height, set->channels, {}};
       image.bytes.assign(set->image(i), set->image(i) + set->image_size());
       image = rescale(std::move(image), size.width, size.height);
       items.push_back({is_grey(image) ? with_channels(std::move(image), 1) : std::move(image),
@@ -126,8 +128,8 @@ std::vector<int> match_classes(const std::vector<Item>& items,
   for (const Item& item : items)
     if (place[item.label] < 0)
       throw std::invalid_argument(
-          printable(request.name) + ": classes: expected those of the net, " +
-          join_choices(data.classes) + ", found " + classes[item.label] + " too");
+          base::printable(request.name) + ": classes: expected those of the net, " +
+          base::join_choices(data.classes) + ", found " + classes[item.label] + " too");
   return place;
 }
 
@@ -147,7 +149,7 @@ void fill_sets(std::vector<Item>& items, const std::vector<int>& place, const Im
     set.pixels.reserve(std::count_if(items.begin(), items.end(), belongs) * set.image_size());
     for (Item& item : items) {
       if (!belongs(item)) continue;
-      const Pixels image = with_channels(std::move(item.pixels), channels);
+      const io::Pixels image = with_channels(std::move(item.pixels), channels);
       set.pixels.insert(set.pixels.end(), image.bytes.begin(), image.bytes.end());
       set.labels.push_back(static_cast<Label>(place[item.label]));
     }
@@ -165,12 +167,12 @@ void finish(std::vector<Item> items, const std::vector<std::string>& classes, co
                                                                          : 1;
   fill_sets(items, place, size, channels, data);
   if (data.classes.size() < 2)
-    throw FileError(printable(data.name), "classes", "two or more with images",
-                    data.classes.empty() ? "none" : "one, " + data.classes.front());
+    throw io::FileError(base::printable(data.name), "classes", "two or more with images",
+                        data.classes.empty() ? "none" : "one, " + data.classes.front());
   if (data.test.count() == 0)
-    throw FileError(printable(data.name), "test images",
-                    "at least one: two images or more in a class, or a folder test beside train",
-                    "none");
+    throw io::FileError(
+        base::printable(data.name), "test images",
+        "at least one: two images or more in a class, or a folder test beside train", "none");
 }
 
 /// The classes are the labels that occur.
@@ -207,14 +209,15 @@ std::string own_folder(const DataRequest& request) {
   std::string folder = request.name;
   if (!request.data_dir.empty()) {
     const std::string inner =
-        join_path(request.data_dir, std::filesystem::path(request.name).filename().string());
-    folder = file_exists(inner) ? inner : request.data_dir;
+        io::join_path(request.data_dir, std::filesystem::path(request.name).filename().string());
+    folder = io::file_exists(inner) ? inner : request.data_dir;
   }
   std::error_code ignored;
   const auto status = std::filesystem::status(folder, ignored);
   if (!std::filesystem::is_directory(status))
-    throw FileError(printable(folder), "data", "a folder with a folder of images for each class",
-                    std::filesystem::exists(status) ? "no folder" : "nothing");
+    throw io::FileError(base::printable(folder), "data",
+                        "a folder with a folder of images for each class",
+                        std::filesystem::exists(status) ? "no folder" : "nothing");
   return folder;
 }
 
@@ -262,10 +265,10 @@ DataSet load_own(const DataRequest& request) {
   data.listing_seconds = seconds_from(start);
   data.bad = std::move(listing.bad);
   std::vector<Item> items = read_items(listing, size, request, data);
-  std::sort(data.bad.begin(), data.bad.end(), comes_before);
+  std::sort(data.bad.begin(), data.bad.end(), base::comes_before);
   finish(std::move(items), listing.classes, size, request, data);
   data.reading_seconds = seconds_from(start);
   return data;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

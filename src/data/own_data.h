@@ -6,7 +6,7 @@
 
 #include "data/catalogue.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 /// The folder of a set of one's own: that of its name, or, where another place is given, a folder
 /// of that name there, or that place itself.
@@ -22,4 +22,4 @@ OwnSurvey survey_own(const DataRequest& request);
 
 DataSet load_own(const DataRequest& request);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 /// SplitMix64: one 64-bit state, passes the usual tests, seeds well from any number.
 class Random {
@@ -35,4 +35,4 @@ class Random {
   uint64_t state_;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

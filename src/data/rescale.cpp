@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 /// The pixels an output pixel is made of, and their weights, which sum to 1.
@@ -35,7 +35,7 @@ std::vector<Window> windows(int from, int to) {
 
 }  // namespace
 
-Pixels rescale(Pixels image, int width, int height) {
+io::Pixels rescale(io::Pixels image, int width, int height) {
   if (image.width == width && image.height == height) return image;
   const int channels = image.channels;
   const size_t row_size = static_cast<size_t>(width) * channels;
@@ -52,7 +52,7 @@ Pixels rescale(Pixels image, int width, int height) {
         *out++ = sum;
       }
   }
-  Pixels result{width, height, channels, {}};
+  io::Pixels result{width, height, channels, {}};
   result.bytes.reserve(row_size * height);
   std::vector<float> sums(row_size);
   for (const Window& window : windows(image.height, height)) {
@@ -66,16 +66,16 @@ Pixels rescale(Pixels image, int width, int height) {
   return result;
 }
 
-bool is_grey(const Pixels& image) {
+bool is_grey(const io::Pixels& image) {
   if (image.channels == 1) return true;
   for (size_t i = 0; i < image.bytes.size(); i += 3)
     if (image.bytes[i] != image.bytes[i + 1] || image.bytes[i] != image.bytes[i + 2]) return false;
   return true;
 }
 
-Pixels with_channels(Pixels image, int channels) {
+io::Pixels with_channels(io::Pixels image, int channels) {
   if (image.channels == channels) return image;
-  Pixels out{image.width, image.height, channels, {}};
+  io::Pixels out{image.width, image.height, channels, {}};
   out.bytes.reserve(static_cast<size_t>(image.width) * image.height * channels);
   for (size_t i = 0; i < image.bytes.size(); i += image.channels) {
     const uint8_t* p = image.bytes.data() + i;
@@ -88,4 +88,4 @@ Pixels with_channels(Pixels image, int channels) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

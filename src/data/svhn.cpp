@@ -6,7 +6,7 @@
 #include "data/mat.h"
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 constexpr int side = 32, colours = 3;
@@ -17,7 +17,7 @@ void check_images(const MatVariable& x, const std::string& name) {
   const auto& d = x.dimensions;
   const bool fits = x.type == "uint8" && (d.size() == 3 || d.size() == 4) && d[0] == side &&
                     d[1] == side && d[2] == colours && x.count > 0;
-  if (!fits) throw FileError(name, "X", "32x32x3xn uint8", x.shape_text());
+  if (!fits) throw io::FileError(name, "X", "32x32x3xn uint8", x.shape_text());
 }
 
 /// By columns, colour by colour, to rows of pixels.
@@ -45,12 +45,12 @@ void append_images(const MatVariable& x, ImageSet& into) {
 void append_labels(const MatVariable& y, const std::string& name, ImageSet& into) {
   if (y.count > 100000000 || y.dimensions.size() != 2 ||
       (y.dimensions[0] != 1 && y.dimensions[1] != 1))
-    throw FileError(name, "y", "n x 1 labels", y.shape_text());
+    throw io::FileError(name, "y", "n x 1 labels", y.shape_text());
   const std::vector<double> values = y.values();
   for (size_t i = 0; i < values.size(); ++i) {
     if (!(values[i] >= 1 && values[i] <= 10) || values[i] != static_cast<int>(values[i]))
-      throw FileError(name, "y(" + std::to_string(i + 1) + ")", "1 to 10 (10 is digit 0)",
-                      std::to_string(values[i]));
+      throw io::FileError(name, "y(" + std::to_string(i + 1) + ")", "1 to 10 (10 is digit 0)",
+                          std::to_string(values[i]));
     into.labels.push_back(static_cast<uint8_t>(static_cast<int>(values[i]) % 10));
   }
 }
@@ -65,7 +65,7 @@ const std::vector<SvhnFile>& svhn_files() {
   return files;
 }
 
-void read_svhn(Source& source, const std::string& name, ImageSet& into) {
+void read_svhn(io::Source& source, const std::string& name, ImageSet& into) {
   into.height = into.width = side;
   into.channels = colours;
   const auto images_before = into.pixels.size();
@@ -74,7 +74,7 @@ void read_svhn(Source& source, const std::string& name, ImageSet& into) {
   read_mat(source, name, [&](MatVariable& v) {
     bool& found = v.name == "X" ? found_x : found_y;
     if (v.name != "X" && v.name != "y") return Visit::go_on;
-    if (found) throw FileError(name, v.name, "one variable of this name", "another");
+    if (found) throw io::FileError(name, v.name, "one variable of this name", "another");
     found = true;
     if (v.name == "X") {
       check_images(v, name);
@@ -84,17 +84,17 @@ void read_svhn(Source& source, const std::string& name, ImageSet& into) {
     }
     return Visit::go_on;
   });
-  if (!found_x) throw FileError(name, "X", "a variable of this name", "none");
-  if (!found_y) throw FileError(name, "y", "a variable of this name", "none");
+  if (!found_x) throw io::FileError(name, "X", "a variable of this name", "none");
+  if (!found_y) throw io::FileError(name, "y", "a variable of this name", "none");
   const size_t images = (into.pixels.size() - images_before) / pixels;
   const size_t labels = into.labels.size() - labels_before;
   if (images != labels)
-    throw FileError(name, "y", std::to_string(images) + " labels, one for each image",
-                    std::to_string(labels));
+    throw io::FileError(name, "y", std::to_string(images) + " labels, one for each image",
+                        std::to_string(labels));
 }
 
 int64_t count_svhn(const std::string& path) {
-  FileSource source(path);
+  io::FileSource source(path);
   std::optional<int64_t> images;
   read_mat(source, path, [&](MatVariable& v) {
     if (v.name != "X") return Visit::go_on;
@@ -102,16 +102,16 @@ int64_t count_svhn(const std::string& path) {
     images = v.count / pixels;
     return Visit::stop;
   });
-  if (!images) throw FileError(path, "X", "a variable of this name", "none");
+  if (!images) throw io::FileError(path, "X", "a variable of this name", "none");
   return *images;
 }
 
 void load_svhn(const std::string& folder, bool extra, ImageSet& train, ImageSet& test) {
   const auto path_of = [&](const SvhnFile& file) {
-    const std::string path = join_path(folder, file.name);
-    if (!file_exists(path))
-      throw FileError(path, "file", "SVHN's " + std::string(file.part) + " images",
-                      "none; 'orthobatch data get svhn' says where to get it");
+    const std::string path = io::join_path(folder, file.name);
+    if (!io::file_exists(path))
+      throw io::FileError(path, "file", "SVHN's " + std::string(file.part) + " images",
+                          "none; 'orthobatch data get svhn' says where to get it");
     return path;
   };
   const auto& files = svhn_files();
@@ -124,13 +124,13 @@ void load_svhn(const std::string& folder, bool extra, ImageSet& train, ImageSet&
   train.pixels.reserve(static_cast<size_t>(total * pixels));
   train.labels.reserve(static_cast<size_t>(total));
   for (const std::string& path : training) {
-    FileSource source(path);
+    io::FileSource source(path);
     read_svhn(source, path, train);
   }
-  FileSource source(test_path);
+  io::FileSource source(test_path);
   read_svhn(source, test_path, test);
   train.name = extra ? "svhn train and extra" : "svhn train";
   test.name = "svhn test";
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -7,7 +7,7 @@
 #include "data/images.h"
 #include "io/source.h"
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 struct SvhnFile {
   const char* name;  ///< "train_32x32.mat"
@@ -19,7 +19,7 @@ struct SvhnFile {
 const std::vector<SvhnFile>& svhn_files();
 
 /// Appends the images of one file to `into`; reads it in order, a few images at a time.
-void read_svhn(Source& source, const std::string& name, ImageSet& into);
+void read_svhn(io::Source& source, const std::string& name, ImageSet& into);
 
 /// How many images a file says it has.
 int64_t count_svhn(const std::string& path);
@@ -27,4 +27,4 @@ int64_t count_svhn(const std::string& path);
 /// Training set (with the extra images where `extra`) and test set from a folder.
 void load_svhn(const std::string& folder, bool extra, ImageSet& train, ImageSet& test);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::data {
 namespace {
 
 constexpr int digit_side = 28;
@@ -109,4 +109,4 @@ void load_synthetic(ImageSet& train, ImageSet& test) {
   test = drawn(test_images, test_stream, "synthetic test");
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

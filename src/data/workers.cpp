@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 void for_each_index(int64_t count, int threads, const std::function<void(int64_t)>& work,
                     const Progressed& progressed) {
@@ -34,4 +34,4 @@ void for_each_index(int64_t count, int threads, const std::function<void(int64_t
   if (failure) std::rethrow_exception(failure);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

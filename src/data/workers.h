@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace orthobatch {
+namespace orthobatch::data {
 
 /// How far something is: so many of so many.
 using Progressed = std::function<void(int64_t done, int64_t all)>;
@@ -13,4 +13,4 @@ using Progressed = std::function<void(int64_t done, int64_t all)>;
 void for_each_index(int64_t count, int threads, const std::function<void(int64_t)>& work,
                     const Progressed& progressed = {});
 
-}  // namespace orthobatch
+}  // namespace orthobatch::data

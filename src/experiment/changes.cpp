@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "experiment/experiment.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 namespace {
 
 using nlohmann::ordered_json;
@@ -63,16 +63,16 @@ void apply(const ExperimentChanges& changes, Experiment& experiment) {
   for (const std::string& pattern : changes.rows)
     if (!matches_a_row(pattern, experiment.rows))
       throw std::invalid_argument(fmt::format("--rows: no row of {} matches '{}', expected {}{}",
-                                              experiment.name, pattern, join_choices(names),
-                                              suggestion(pattern, names)));
+                                              experiment.name, pattern, base::join_choices(names),
+                                              base::suggestion(pattern, names)));
   std::vector<ExperimentRow> rows;
   for (ExperimentRow& row : experiment.rows) {
     if (!changes.rows.empty() && !matches_any(changes.rows, row.name)) continue;
     if (changes.epochs) row.config.epochs = *changes.epochs;
     if (changes.subset) row.config.subset = *changes.subset;
-    if (!changes.head.empty()) row.config.net.head = parse_head(changes.head, "--head");
+    if (!changes.head.empty()) row.config.net.head = run::parse_head(changes.head, "--head");
     if (!changes.padding.empty())
-      row.config.net.padding = parse_padding(changes.padding, "--padding");
+      row.config.net.padding = run::parse_padding(changes.padding, "--padding");
     if (changes.seeds) {
       row.seeds.clear();
       for (int64_t seed = 1; seed <= *changes.seeds; ++seed) row.seeds.push_back(seed);
@@ -130,4 +130,4 @@ ordered_json to_json(const Experiment& experiment) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

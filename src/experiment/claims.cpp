@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 namespace {
 
 const Estimate& figure_of(const RowResult& row, ClaimFigure figure) {
@@ -109,4 +109,4 @@ std::vector<ClaimResult> judge_claims(const std::vector<ExperimentClaim>& claims
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

@@ -7,7 +7,7 @@
 #include "experiment/row_result.h"
 #include "experiment/statistics.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 
 enum class Answer { holds, does_not, open };
 const char* to_string(Answer answer);
@@ -36,4 +36,4 @@ struct ClaimResult {
 std::vector<ClaimResult> judge_claims(const std::vector<ExperimentClaim>& claims,
                                       const std::vector<RowResult>& rows);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

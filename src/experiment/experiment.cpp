@@ -18,7 +18,7 @@
 #include "orthobatch/spec.h"
 #include "run/names.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 namespace {
 
 using nlohmann::json;
@@ -26,9 +26,9 @@ using nlohmann::ordered_json;
 
 constexpr const char* suffix = ".json";
 
-const Names<ClaimFigure> claim_figures = {{ClaimFigure::best_error, "best_error"},
-                                          {ClaimFigure::first_error, "first_error"},
-                                          {ClaimFigure::train_loss, "train_loss"}};
+const io::Names<ClaimFigure> claim_figures = {{ClaimFigure::best_error, "best_error"},
+                                              {ClaimFigure::first_error, "first_error"},
+                                              {ClaimFigure::train_loss, "train_loss"}};
 
 /// "ZCA_corr->W" of "ZCA_corr(0,inf)->W"
 std::string without_arguments(const std::string& row) {
@@ -42,7 +42,7 @@ std::string without_arguments(const std::string& row) {
   return out;
 }
 
-std::vector<uint64_t> read_seeds(const json& list, const JsonFields& at) {
+std::vector<uint64_t> read_seeds(const json& list, const io::JsonFields& at) {
   std::vector<uint64_t> seeds;
   for (const json& seed : list) {
     constexpr uint64_t largest = std::numeric_limits<int64_t>::max();
@@ -55,7 +55,7 @@ std::vector<uint64_t> read_seeds(const json& list, const JsonFields& at) {
   return seeds;
 }
 
-std::vector<std::string> read_texts(const json& list, const char* key, const JsonFields& at) {
+std::vector<std::string> read_texts(const json& list, const char* key, const io::JsonFields& at) {
   std::vector<std::string> texts;
   for (const json& text : list) {
     if (!text.is_string()) at.fail(fmt::format("{}: expected a list of texts", key), list);
@@ -80,7 +80,7 @@ void check_settings(const json& settings, const std::string& where) {
 }
 
 PaperResult read_paper(const json& object, const std::string& where) {
-  JsonFields fields(object, where);
+  io::JsonFields fields(object, where);
   PaperResult paper;
   double error = -1, loss = -1;
   int64_t epoch = -1;
@@ -116,7 +116,7 @@ struct Defaults {
 };
 
 ExperimentRow read_row(const json& object, const std::string& where, const Defaults& defaults) {
-  JsonFields fields(object, where);
+  io::JsonFields fields(object, where);
   ExperimentRow row;
   json config = defaults.settings;
   std::string layer;
@@ -141,19 +141,19 @@ ExperimentRow read_row(const json& object, const std::string& where, const Defau
   config["epochs"] = epochs;
   if (!layer.empty()) config["layer"] = layer;
   if (blocks) config["blocks"] = *blocks;
-  row.config = config_from_json(config, where);
+  row.config = run::config_from_json(config, where);
   try {
-    check_config(row.config);
+    run::check_config(row.config);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("{}: {}", where, error.what()));
   }
-  if (row.name.empty()) row.name = layers_text(row.config);
+  if (row.name.empty()) row.name = run::layers_text(row.config);
   return row;
 }
 
 ExperimentFigure read_figure(const json& object, const std::string& where,
                              const std::vector<ExperimentRow>& rows) {
-  JsonFields fields(object, where);
+  io::JsonFields fields(object, where);
   ExperimentFigure figure;
   fields.text("title", figure.title);
   fields.integer("best", figure.best);
@@ -172,7 +172,7 @@ ExperimentFigure read_figure(const json& object, const std::string& where,
 
 /// The row that a claim names, as its file wrote the spec or in full.
 std::string named_row(const std::string& name, const std::vector<ExperimentRow>& rows,
-                      const JsonFields& at) {
+                      const io::JsonFields& at) {
   std::string in_full = name;
   try {
     in_full = to_string(parse(name));
@@ -186,7 +186,7 @@ std::string named_row(const std::string& name, const std::vector<ExperimentRow>&
 
 ExperimentClaim read_claim(const json& object, const std::string& where,
                            const std::vector<ExperimentRow>& rows) {
-  JsonFields fields(object, where);
+  io::JsonFields fields(object, where);
   ExperimentClaim claim;
   std::string figure = to_string(claim.figure);
   fields.text("claim", claim.text);
@@ -194,7 +194,7 @@ ExperimentClaim read_claim(const json& object, const std::string& where,
   fields.number("within", claim.within);
   const json* pairs = fields.array("pairs");
   fields.refuse_others();
-  claim.figure = choice_of(figure, claim_figures, fields.path("of"));
+  claim.figure = io::choice_of(figure, claim_figures, fields.path("of"));
   if (claim.text.empty()) fields.fail("expected a \"claim\", its text", object);
   if (!(claim.within >= 0)) fields.fail("within: expected a number from 0", claim.within);
   if (!pairs || pairs->empty()) fields.fail("expected \"pairs\", one or more", object);
@@ -212,7 +212,7 @@ ExperimentClaim read_claim(const json& object, const std::string& where,
 void check_names(const std::vector<ExperimentRow>& rows, const std::string& source) {
   std::map<std::string, size_t> seen;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const auto [other, fresh] = seen.emplace(run_name("", rows[i].name, 0), i);
+    const auto [other, fresh] = seen.emplace(run::run_name("", rows[i].name, 0), i);
     if (!fresh)
       throw std::invalid_argument(fmt::format(
           "{}: rows[{}]: expected a name of its own (\"name\"), found '{}', whose runs would be in "
@@ -223,10 +223,11 @@ void check_names(const std::vector<ExperimentRow>& rows, const std::string& sour
 
 }  // namespace
 
-std::string to_string(ClaimFigure figure) { return name_of(figure, claim_figures); }
+std::string to_string(ClaimFigure figure) { return io::name_of(figure, claim_figures); }
 
 std::string run_folder_path(const std::string& out, const ExperimentRow& row, uint64_t seed) {
-  return join_path(join_path(out, runs_name), run_name(row.config.data, row.name, seed));
+  return io::join_path(io::join_path(out, run::runs_name),
+                       run::run_name(row.config.data, row.name, seed));
 }
 
 bool row_matches(const std::string& pattern, const std::string& row) {
@@ -236,7 +237,7 @@ bool row_matches(const std::string& pattern, const std::string& row) {
 
 Experiment experiment_from_json(const json& object, const std::string& name,
                                 const std::string& source) {
-  JsonFields fields(object, source);
+  io::JsonFields fields(object, source);
   Experiment experiment;
   Defaults defaults;
   experiment.name = experiment.title = name;
@@ -278,20 +279,20 @@ Experiment experiment_from_json(const json& object, const std::string& name,
 
 std::vector<std::string> experiment_names() {
   std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded_paper_experiments)
+  for (const io::EmbeddedFile& file : io::embedded_paper_experiments)
     names.push_back(std::filesystem::path(file.name).stem().string());
   return names;
 }
 
 Experiment find_experiment(const std::string& name) {
-  for (const EmbeddedFile& file : embedded_paper_experiments)
+  for (const io::EmbeddedFile& file : io::embedded_paper_experiments)
     if (file.name == name + suffix)
-      return experiment_from_json(parse_json(file.text, name), name, name);
-  if (!file_exists(name))
+      return experiment_from_json(io::parse_json(file.text, name), name, name);
+  if (!io::file_exists(name))
     throw std::invalid_argument(fmt::format("experiment: expected {} or a file, found '{}'{}",
-                                            join_choices(experiment_names()), name,
-                                            suggestion(name, experiment_names())));
-  return experiment_from_json(parse_json(read_input(name), name), name_in_utf8(name), name);
+                                            base::join_choices(experiment_names()), name,
+                                            base::suggestion(name, experiment_names())));
+  return experiment_from_json(io::parse_json(io::read_input(name), name), name_in_utf8(name), name);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

@@ -11,7 +11,7 @@
 
 #include "run/config.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 
 /// What the paper reports for a row; each member is empty where it reports none.
 struct PaperResult {
@@ -21,8 +21,8 @@ struct PaperResult {
 };
 
 struct ExperimentRow {
-  std::string name;    ///< the layer spec, unless the file gives another
-  TrainConfig config;  ///< its seed is not used; threads are 0: as many as the machine has
+  std::string name;         ///< the layer spec, unless the file gives another
+  run::TrainConfig config;  ///< its seed is not used; threads are 0: as many as the machine has
   std::vector<uint64_t> seeds;
   PaperResult paper;
   std::string note;
@@ -88,4 +88,4 @@ void apply(const ExperimentChanges& changes, Experiment& experiment);
 /// All of it; experiment_from_json gives it back.
 nlohmann::ordered_json to_json(const Experiment& experiment);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

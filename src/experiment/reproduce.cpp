@@ -23,7 +23,7 @@
 #include "train/run_folder.h"
 #include "train/trainer.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 namespace {
 
 using nlohmann::json;
@@ -52,8 +52,8 @@ ordered_json describe_machine() {
           {"libtorch", TORCH_VERSION},
           {"compiler", "g++ " __VERSION__},
           {"system", value_in("/etc/os-release", "PRETTY_NAME")},
-          {"processor", processor_name()},
-          {"blas", to_string(blas_core())},
+          {"processor", base::processor_name()},
+          {"blas", to_string(base::blas_core())},
           {"threads", std::thread::hardware_concurrency()},
           {"memory", fmt::format("{:.0f} GiB", bytes / (1 << 30))}};
 }
@@ -61,7 +61,7 @@ ordered_json describe_machine() {
 }  // namespace
 
 Reproduction::Reproduction(const Experiment& experiment, const Experiment& all,
-                           const ReproduceOptions& options, Progress& progress,
+                           const ReproduceOptions& options, train::Progress& progress,
                            const std::atomic<bool>& stop, ranks::Ranks& ranks)
     : experiment_(experiment),
       all_(all),
@@ -69,27 +69,27 @@ Reproduction::Reproduction(const Experiment& experiment, const Experiment& all,
       progress_(progress),
       stop_(stop),
       ranks_(ranks) {
-  TrainConfig config;
+  run::TrainConfig config;
   config.threads = options_.threads;
-  use_all_threads(config, options_.processes_here);
+  run::use_all_threads(config, options_.processes_here);
   options_.threads = config.threads;
   torch::set_num_threads(options_.threads);
 }
 
-TrainConfig Reproduction::config_of(const Job& job) const {
-  TrainConfig config = job.row->config;
+run::TrainConfig Reproduction::config_of(const Job& job) const {
+  run::TrainConfig config = job.row->config;
   config.seed = job.seed;
   config.threads = options_.threads;
   config.processes = ranks_.size();
-  check_config(config);
+  run::check_config(config);
   return config;
 }
 
 void Reproduction::look(Job& job) const {
-  const RunRecord run = read_run(job.path);
+  const run::RunRecord run = run::read_run(job.path);
   job.diverged = run.diverged.has_value();
   job.epochs_done = run.last() ? run.last()->epoch : 0;
-  job.stopped_early = !stop_reason(job.row->config.stop, run.epochs).empty();
+  job.stopped_early = !run::stop_reason(job.row->config.stop, run.epochs).empty();
 }
 
 void Reproduction::list_jobs() {
@@ -105,13 +105,14 @@ void Reproduction::list_jobs() {
 }
 
 void Reproduction::check_settings(const Job& job) const {
-  const std::string path = join_path(job.path, config_name);
-  if (!file_exists(path)) return;
-  const TrainConfig found = config_from_json(parse_json(read_text(path), path), path);
-  for (const Difference& d :
-       differences(deciding_settings(config_of(job)), deciding_settings(found)))
-    throw FileError(path, d.key, d.expected.dump(),
-                    d.found.dump() + ": a run with other settings; give another --out");
+  const std::string path = io::join_path(job.path, run::config_name);
+  if (!io::file_exists(path)) return;
+  const run::TrainConfig found =
+      run::config_from_json(io::parse_json(io::read_text(path), path), path);
+  for (const io::Difference& d :
+       io::differences(run::deciding_settings(config_of(job)), run::deciding_settings(found)))
+    throw io::FileError(path, d.key, d.expected.dump(),
+                        d.found.dump() + ": a run with other settings; give another --out");
 }
 
 /// Rows that were not chosen now stay in the report where they have runs.
@@ -124,7 +125,8 @@ void Reproduction::write_description() const {
     ExperimentRow kept = chosen != experiment_.rows.end() ? *chosen : row;
     if (chosen == experiment_.rows.end()) {
       const auto absent = [&](uint64_t seed) {
-        return !file_exists(join_path(run_folder_path(options_.out, row, seed), config_name));
+        return !io::file_exists(
+            io::join_path(run_folder_path(options_.out, row, seed), run::config_name));
       };
       kept.seeds.erase(std::remove_if(kept.seeds.begin(), kept.seeds.end(), absent),
                        kept.seeds.end());
@@ -136,54 +138,55 @@ void Reproduction::write_description() const {
   ordered_json text = to_json(described);
   text["made"] = {{"command", options_.command}, {"with", describe_machine()}};
   text["made"]["with"]["threads used"] = options_.threads;
-  write_file(join_path(options_.out, experiment_.name + experiment_suffix), text.dump(1) + "\n");
+  io::write_file(io::join_path(options_.out, experiment_.name + run::experiment_suffix),
+                 text.dump(1) + "\n");
 }
 
-const DataSet& Reproduction::data_for(const TrainConfig& config) {
+const data::DataSet& Reproduction::data_for(const run::TrainConfig& config) {
   const std::string wanted = fmt::format("{} {} {}", config.data, config.subset, config.image_size);
   if (wanted != data_loaded_) {
-    data_ = DataSet();  // not two at once: SVHN has 2 GB
-    data_ = load_data(DataRequest{config.data, options_.data_dir, config.subset, config.image_size,
-                                  config.threads});
+    data_ = data::DataSet();  // not two at once: SVHN has 2 GB
+    data_ = data::load_data(data::DataRequest{config.data, options_.data_dir, config.subset,
+                                              config.image_size, config.threads});
     for (const std::string& line : data_.bad) progress_.line(line);
     data_loaded_ = wanted;
   }
   return data_;
 }
 
-bool Reproduction::train(const Job& job, const RunFolder& folder) {
-  const TrainConfig config = config_of(job);
-  const std::string failure = join_path(job.path, failed_name);
+bool Reproduction::train(const Job& job, const train::RunFolder& folder) {
+  const run::TrainConfig config = config_of(job);
+  const std::string failure = io::join_path(job.path, run::failed_name);
   std::error_code ignored;
   std::filesystem::remove(failure, ignored);
   bool begun = false;
   try {
-    const DataSet& data = data_for(config);
-    Resumption run;
-    if (folder.has_run()) run = open_run(folder);
+    const data::DataSet& data = data_for(config);
+    train::Resumption run;
+    if (folder.has_run()) run = train::open_run(folder);
     if (!run.complaint.empty())
       progress_.line(
           fmt::format("{}; going on from {} instead", run.complaint, run.checkpoint->path));
     begun = true;
     ranks_.broadcast(to_json(config).dump());
-    ranks_.agree("data", describe_data(data));
-    Trainer trainer(config, data, &folder, progress_, stop_, ranks_);
+    ranks_.agree("data", train::describe_data(data));
+    train::Trainer trainer(config, data, &folder, progress_, stop_, ranks_);
     if (run.checkpoint)
       trainer.resume(std::move(run));
     else
       trainer.begin();
-    const bool finished = trainer.run() == Trainer::Outcome::finished;
+    const bool finished = trainer.run() == train::Trainer::Outcome::finished;
     if (!trainer.stopped_early().empty())
       progress_.line(fmt::format("stopped early: {}", trainer.stopped_early()));
     return finished;
-  } catch (const Diverged&) {
+  } catch (const train::Diverged&) {
     throw;  // its line in metrics.jsonl says all
   } catch (const ranks::RankError&) {
     throw;
   } catch (const std::exception& error) {
     try {
-      write_file(failure, message_of(error) + "\n");
-    } catch (const FileError&) {
+      io::write_file(failure, message_of(error) + "\n");
+    } catch (const io::FileError&) {
       // A full disk, most likely the failure itself: that one is worth reporting.
     }
     // The others are in the middle of it, and could not follow into the next row.
@@ -195,16 +198,17 @@ bool Reproduction::train(const Job& job, const RunFolder& folder) {
 
 /// Of the first seed alone: a page shows one net of a row.
 void Reproduction::draw(const Job& job) {
-  const std::string best = join_path(job.path, best_name);
-  if (job.seed != job.row->seeds.front() || !file_exists(best)) return;
-  const TrainConfig config = config_of(job);
-  const DataSet& data = data_for(config);
-  Checkpoint checkpoint = read_checkpoint(best);
-  for (const Difference& d :
-       differences(deciding_settings(config), deciding_settings(checkpoint.config)))
-    throw FileError(best, d.key, d.expected.dump(), d.found.dump() + ": it is of another run");
-  const ordered_json pictures = net_pictures(checkpoint.net, data, config, checkpoint.state.epoch);
-  write_file(join_path(job.path, pictures_name), pictures.dump() + "\n");
+  const std::string best = io::join_path(job.path, run::best_name);
+  if (job.seed != job.row->seeds.front() || !io::file_exists(best)) return;
+  const run::TrainConfig config = config_of(job);
+  const data::DataSet& data = data_for(config);
+  train::Checkpoint checkpoint = train::read_checkpoint(best);
+  for (const io::Difference& d :
+       io::differences(run::deciding_settings(config), run::deciding_settings(checkpoint.config)))
+    throw io::FileError(best, d.key, d.expected.dump(), d.found.dump() + ": it is of another run");
+  const ordered_json pictures =
+      train::net_pictures(checkpoint.net, data, config, checkpoint.state.epoch);
+  io::write_file(io::join_path(job.path, run::pictures_name), pictures.dump() + "\n");
 }
 
 int64_t Reproduction::epochs_missing(const Job& job) const {
@@ -224,11 +228,11 @@ void Reproduction::announce(const Job& job) {
   const double after = static_cast<double>(missing) / static_cast<double>(processes);
   const double each = epochs_made_ > 0 ? seconds_made_ / static_cast<double>(epochs_made_) : 0;
   const double left = after + static_cast<double>(epochs_missing(job));
-  progress_.line(
-      fmt::format("[{}/{}] {} on {}: epoch {} to {}{}{}", job.number, jobs_.size(), job.label(),
-                  job.row->config.data, job.epochs_done + 1, job.row->config.epochs,
-                  each > 0 ? fmt::format(", about {} left in all", duration_text(each * left)) : "",
-                  processes > 1 ? fmt::format(", shared by {} processes", processes) : ""));
+  progress_.line(fmt::format(
+      "[{}/{}] {} on {}: epoch {} to {}{}{}", job.number, jobs_.size(), job.label(),
+      job.row->config.data, job.epochs_done + 1, job.row->config.epochs,
+      each > 0 ? fmt::format(", about {} left in all", base::duration_text(each * left)) : "",
+      processes > 1 ? fmt::format(", shared by {} processes", processes) : ""));
   progress_.set_overall(
       {static_cast<int64_t>(job.number), static_cast<int64_t>(jobs_.size()), after, each});
 }
@@ -236,7 +240,7 @@ void Reproduction::announce(const Job& job) {
 /// Trains what is missing of a run, draws its pictures, and notes what became of it.
 void Reproduction::make(Job& job, Outcome& outcome) {
   try {
-    std::optional<RunFolder> folder;
+    std::optional<train::RunFolder> folder;
     if (epochs_missing(job) > 0) {
       folder.emplace(job.path);
       job.elsewhere = false;
@@ -258,11 +262,11 @@ void Reproduction::make(Job& job, Outcome& outcome) {
       ++outcome.found_done;
       if (job.diverged) outcome.diverged.push_back(job.label() + ": diverged in a run before");
     }
-    if (epochs > 0 || !file_exists(join_path(job.path, pictures_name))) draw(job);
-  } catch (const RunInUse&) {
+    if (epochs > 0 || !io::file_exists(io::join_path(job.path, run::pictures_name))) draw(job);
+  } catch (const train::RunInUse&) {
     job.elsewhere = true;
     return;
-  } catch (const Diverged& error) {
+  } catch (const train::Diverged& error) {
     outcome.diverged.push_back(fmt::format("{}: {}", job.label(), error.what()));
     progress_.line(outcome.diverged.back());
   } catch (const ranks::RankError&) {
@@ -299,7 +303,7 @@ void Reproduction::make_all(Outcome& outcome) {
 void Reproduction::prepare() {
   list_jobs();
   for (const Job& job : jobs_) check_settings(job);
-  make_directories(options_.out);
+  io::make_directories(options_.out);
   // Data that is not there would fail every row: say so before the first.
   const auto missing = std::find_if(jobs_.begin(), jobs_.end(),
                                     [&](const Job& job) { return epochs_missing(job) > 0; });
@@ -319,18 +323,18 @@ void Reproduction::follow() {
     const std::string next = ranks_.broadcast("");
     if (next == ends) return;
     if (next == waits) continue;
-    TrainConfig config = config_from_json(parse_json(next, "rank 0"), "rank 0");
+    run::TrainConfig config = run::config_from_json(io::parse_json(next, "rank 0"), "rank 0");
     config.threads = options_.threads;
-    const DataSet& data = data_for(config);
-    ranks_.agree("data", describe_data(data));
-    Trainer trainer(config, data, nullptr, progress_, stop_, ranks_);
+    const data::DataSet& data = data_for(config);
+    ranks_.agree("data", train::describe_data(data));
+    train::Trainer trainer(config, data, nullptr, progress_, stop_, ranks_);
     try {
       trainer.follow();
       trainer.run();
-    } catch (const Diverged&) {
+    } catch (const train::Diverged&) {
       // On all ranks: the leader tells it.
     }
   }
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

@@ -14,9 +14,11 @@
 #include "run/settings.h"
 #include "train/progress.h"
 
-namespace orthobatch {
-
+namespace orthobatch::train {
 class RunFolder;
+}
+
+namespace orthobatch::experiment {
 
 struct ReproduceOptions {
   std::string out, data_dir;
@@ -29,7 +31,7 @@ class Reproduction {
  public:
   /// `all` has the same settings as `experiment`, and the rows that were not chosen.
   Reproduction(const Experiment& experiment, const Experiment& all, const ReproduceOptions& options,
-               Progress& progress, const std::atomic<bool>& stop,
+               train::Progress& progress, const std::atomic<bool>& stop,
                ranks::Ranks& ranks = ranks::this_process());
 
   struct Outcome {
@@ -67,25 +69,25 @@ class Reproduction {
   int64_t epochs_missing(const Job& job) const;
   void check_settings(const Job& job) const;
   void write_description() const;
-  const DataSet& data_for(const TrainConfig& config);
+  const data::DataSet& data_for(const run::TrainConfig& config);
   void announce(const Job& job);
   void make_all(Outcome& outcome);
   void make(Job& job, Outcome& outcome);
   /// False: stopped.
-  bool train(const Job& job, const RunFolder& folder);
+  bool train(const Job& job, const train::RunFolder& folder);
   void draw(const Job& job);
-  TrainConfig config_of(const Job& job) const;
+  run::TrainConfig config_of(const Job& job) const;
 
   Experiment experiment_, all_;
   ReproduceOptions options_;
-  Progress& progress_;
+  train::Progress& progress_;
   const std::atomic<bool>& stop_;
   ranks::Ranks& ranks_;
-  DataSet data_;
+  data::DataSet data_;
   std::string data_loaded_;  ///< name and subset of data_
   std::vector<Job> jobs_;
   int64_t epochs_made_ = 0;  // of this process, for the time that is left
   double seconds_made_ = 0;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

@@ -9,7 +9,7 @@
 #include "io/json.h"
 #include "run/names.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 namespace {
 
 std::vector<std::string> names_in(const std::string& folder) {
@@ -22,16 +22,16 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 ExperimentResult read_experiment(const std::string& folder, const std::string& file) {
-  const std::string path = join_path(folder, file);
-  const nlohmann::json json = parse_json(read_text(path), path);
+  const std::string path = io::join_path(folder, file);
+  const nlohmann::json json = io::parse_json(io::read_text(path), path);
   ExperimentResult result;
   result.experiment = experiment_from_json(
-      json, file.substr(0, file.size() - std::string(experiment_suffix).size()), path);
+      json, file.substr(0, file.size() - std::string(run::experiment_suffix).size()), path);
   result.made = json.contains("made") ? json.at("made") : nlohmann::json();
   for (const ExperimentRow& row : result.experiment.rows) {
-    std::vector<RunRecord> runs;
+    std::vector<run::RunRecord> runs;
     for (const uint64_t seed : row.seeds) {
-      runs.push_back(read_run(run_folder_path(folder, row, seed)));
+      runs.push_back(run::read_run(run_folder_path(folder, row, seed)));
       // As the folder's name and the experiment say, whether its config is there or not.
       runs.back().seed = seed;
       runs.back().epochs_wanted = std::max(runs.back().epochs_wanted, row.config.epochs);
@@ -43,18 +43,18 @@ ExperimentResult read_experiment(const std::string& folder, const std::string& f
 
 struct LooseRow {
   std::string name;
-  std::vector<RunRecord> runs;
+  std::vector<run::RunRecord> runs;
 
-  bool takes(const RunRecord& run) const {
+  bool takes(const run::RunRecord& run) const {
     return runs.front().layers == run.layers && runs.front().settings == run.settings &&
            std::none_of(runs.begin(), runs.end(),
-                        [&](const RunRecord& other) { return other.seed == run.seed; });
+                        [&](const run::RunRecord& other) { return other.seed == run.seed; });
   }
 };
 
 /// A run that is no further seed of a row is a row of its own, named after its folder where its
 /// layers are not enough.
-void add_run(RunRecord run, const std::string& folder, std::vector<LooseRow>& rows) {
+void add_run(run::RunRecord run, const std::string& folder, std::vector<LooseRow>& rows) {
   const auto it = std::find_if(rows.begin(), rows.end(), [&](const LooseRow& row) {
     return !run.layers.empty() && row.takes(run);
   });
@@ -74,7 +74,7 @@ void add_run(RunRecord run, const std::string& folder, std::vector<LooseRow>& ro
 std::vector<ExperimentResult> group_runs(const std::vector<std::string>& folders) {
   std::map<std::string, std::vector<LooseRow>> by_data;
   for (const std::string& folder : folders) {
-    RunRecord run = read_run(folder);
+    run::RunRecord run = run::read_run(folder);
     add_run(run, folder, by_data[run.data.empty() ? "unknown" : run.data]);
   }
   std::vector<ExperimentResult> out;
@@ -87,7 +87,7 @@ std::vector<ExperimentResult> group_runs(const std::vector<std::string>& folders
       ExperimentRow row;
       row.name = name;
       row.config.data = data;
-      for (const RunRecord& run : runs) row.seeds.push_back(run.seed);
+      for (const run::RunRecord& run : runs) row.seeds.push_back(run.seed);
       result.experiment.rows.push_back(row);
       result.rows.push_back(summarize_row(row, std::move(runs)));
     }
@@ -129,14 +129,14 @@ std::vector<ExperimentResult> read_results(const std::vector<std::string>& folde
   std::vector<std::string> loose;  // folders of runs without an experiment
   for (const std::string& folder : folders) {
     const size_t before = out.size() + loose.size();
-    if (is_run(folder)) loose.push_back(folder);
+    if (run::is_run(folder)) loose.push_back(folder);
     for (const std::string& name : names_in(folder)) {
-      if (name != experiment_suffix && ends_with(name, experiment_suffix))
+      if (name != run::experiment_suffix && base::ends_with(name, run::experiment_suffix))
         out.push_back(read_experiment(folder, name));
-      if (is_run(join_path(folder, name))) loose.push_back(join_path(folder, name));
+      if (run::is_run(io::join_path(folder, name))) loose.push_back(io::join_path(folder, name));
     }
     if (out.size() + loose.size() == before)
-      throw FileError(folder, "folder", "a run, runs, or what reproduce wrote", "none of them");
+      throw io::FileError(folder, "folder", "a run, runs, or what reproduce wrote", "none of them");
   }
   for (ExperimentResult& result : group_runs(loose)) out.push_back(std::move(result));
   for (ExperimentResult& result : out) {
@@ -150,4 +150,4 @@ std::vector<ExperimentResult> read_results(const std::vector<std::string>& folde
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

@@ -10,7 +10,7 @@
 #include "experiment/row_result.h"
 #include "experiment/verdict.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 
 struct ExperimentResult {
   Experiment experiment;
@@ -29,4 +29,4 @@ std::vector<ExperimentResult> read_results(const std::vector<std::string>& folde
 Errors our_errors(const ExperimentResult& result);
 Errors paper_errors(const ExperimentResult& result);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

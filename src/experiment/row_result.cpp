@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 namespace {
 
 using Status = RowResult::Status;
@@ -17,13 +17,13 @@ Estimate estimate_of_finite(const std::vector<std::optional<double>>& values) {
   return finite.size() == values.size() ? Estimate::of(finite) : Estimate();
 }
 
-int64_t epochs_made(const RunRecord& run) {
+int64_t epochs_made(const run::RunRecord& run) {
   return run.epochs.empty() ? 0 : run.epochs.back().epoch;
 }
 
 int64_t epochs_made(const RowResult& row) {
   int64_t most = 0;
-  for (const RunRecord& run : row.runs) most = std::max(most, epochs_made(run));
+  for (const run::RunRecord& run : row.runs) most = std::max(most, epochs_made(run));
   return most;
 }
 
@@ -33,17 +33,17 @@ void settle_status(RowResult& row) {
     row.remark += (row.remark.empty() ? "" : "; ") + text;
   };
   const bool several = row.runs.size() > 1;
-  const auto of_seed = [&](const RunRecord& run) {
+  const auto of_seed = [&](const run::RunRecord& run) {
     return several ? fmt::format(" (seed {})", run.seed) : "";
   };
   row.status = Status::done;
-  for (const RunRecord& run : row.runs)
+  for (const run::RunRecord& run : row.runs)
     if (run.diverged)
       note(Status::diverged,
            fmt::format("diverged in epoch {}{}", run.diverged->epoch, of_seed(run)));
   if (row.status == Status::diverged) return;
   const int64_t furthest = epochs_made(row);
-  for (const RunRecord& run : row.runs) {
+  for (const run::RunRecord& run : row.runs) {
     const int64_t made = epochs_made(run);
     const char* uncounted = made > 0 && made < furthest ? ", not counted" : "";
     if (!run.failed.empty())
@@ -73,14 +73,14 @@ const char* status_text(Status status) {
   return texts[static_cast<size_t>(status)];
 }
 
-RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
+RowResult summarize_row(const ExperimentRow& row, std::vector<run::RunRecord> runs) {
   RowResult result;
   result.row = row;
   result.runs = std::move(runs);
   settle_status(result);
   // The fastest: on a machine with other work the rest say more about that work.
-  for (const RunRecord& run : result.runs)
-    for (const EpochRecord& e : run.epochs)
+  for (const run::RunRecord& run : result.runs)
+    for (const run::EpochRecord& e : run.epochs)
       if (result.epoch_seconds == 0 || e.time.train_seconds < result.epoch_seconds)
         result.epoch_seconds = e.time.train_seconds;
   if (result.status == Status::diverged) return result;  // never a number
@@ -88,8 +88,8 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
   result.finished = result.epochs > 0;
   std::vector<double> best_error, best_epoch, last_error, train_error;
   std::vector<std::optional<double>> best_loss, last_loss, first_error, last_train_loss;
-  for (const RunRecord& run : result.runs) {
-    const EpochRecord* best = run.best();
+  for (const run::RunRecord& run : result.runs) {
+    const run::EpochRecord* best = run.best();
     if (!best || (epochs_made(run) < result.epochs && run.stopped_early.empty())) continue;
     result.finished &= run.finished();
     best_error.push_back(best->test.error_percent);
@@ -98,7 +98,7 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
     train_error.push_back(best->train_error_percent);
     last_error.push_back(run.last()->test.error_percent);
     last_loss.push_back(run.last()->test.loss);
-    const EpochRecord& first = run.epochs.front();
+    const run::EpochRecord& first = run.epochs.front();
     first_error.push_back(first.epoch == 1 ? std::optional(first.test.error_percent)
                                            : std::nullopt);
     last_train_loss.push_back(run.last()->train_loss);
@@ -114,4 +114,4 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs) {
   return result;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

@@ -10,11 +10,11 @@
 #include "experiment/statistics.h"
 #include "run/run_record.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 
 struct RowResult {
   ExperimentRow row;
-  std::vector<RunRecord> runs;  ///< one a seed
+  std::vector<run::RunRecord> runs;  ///< one a seed
   // Over the seeds that got furthest, so that no early epoch is averaged with a late one; n = 0
   // where nothing can be said, as for a row that diverged.
   Estimate best_error, best_loss, best_epoch, last_error, last_loss, train_error;
@@ -40,6 +40,6 @@ using Errors = std::vector<std::optional<double>>;
 const char* status_text(RowResult::Status status);
 
 /// Rows from their runs.
-RowResult summarize_row(const ExperimentRow& row, std::vector<RunRecord> runs);
+RowResult summarize_row(const ExperimentRow& row, std::vector<run::RunRecord> runs);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

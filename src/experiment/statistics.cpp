@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 namespace {
 
 constexpr double significance = 0.05;
@@ -142,4 +142,4 @@ double noise_of(const MeanDifference& difference, size_t comparisons) {
          student_quantile(1 - significance / 2 / tables, difference.freedom);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

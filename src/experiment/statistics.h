@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 
 /// Mean and deviation over seeds.
 struct Estimate {
@@ -49,4 +49,4 @@ MeanDifference difference_of(const Estimate& a, const Estimate& b, const Spread&
 /// comparisons, 5 %. 0 without a standard error.
 double noise_of(const MeanDifference& difference, size_t comparisons);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

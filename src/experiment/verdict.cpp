@@ -6,7 +6,7 @@
 
 #include "orthobatch/spec.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 namespace {
 
 std::optional<LayerSpec> spec_of(const std::string& text) {
@@ -115,4 +115,4 @@ GradientVerdict gradient_verdict(const std::vector<RowResult>& rows) {
   return verdict;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

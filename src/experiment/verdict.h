@@ -8,7 +8,7 @@
 #include "experiment/row_result.h"
 #include "experiment/statistics.h"
 
-namespace orthobatch {
+namespace orthobatch::experiment {
 
 struct GradientPair {
   std::string layer;                         ///< the spec with the exact gradient
@@ -34,4 +34,4 @@ struct GradientVerdict {
 /// borrows the deviation of those with several.
 GradientVerdict gradient_verdict(const std::vector<RowResult>& rows);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::experiment

@@ -8,7 +8,7 @@
 #include "data/random.h"
 #include "train/evaluate.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 namespace {
 
 constexpr int64_t images_at_once = 500;
@@ -16,7 +16,7 @@ constexpr int64_t images_at_once = 500;
 constexpr double largest_difference = 1e-4;
 
 /// (images, channels, rows, columns) of a set's bytes, from one on.
-torch::Tensor bytes_of(const ImageSet& images, int64_t start, int64_t n) {
+torch::Tensor bytes_of(const data::ImageSet& images, int64_t start, int64_t n) {
   return torch::from_blob(const_cast<uint8_t*>(images.image(start)),
                           {n, images.height, images.width, images.channels}, torch::kByte)
       .permute({0, 3, 1, 2})
@@ -30,16 +30,16 @@ bool Agreement::holds() const {
   return largest <= largest_difference * std::max(1.0, scale) && differ * 1000 <= images;
 }
 
-Agreement compare(const Checkpoint& checkpoint, const PlainNet& net, const Model& model,
-                  const ImageSet& images) {
+Agreement compare(const train::Checkpoint& checkpoint, const PlainNet& net, const Model& model,
+                  const data::ImageSet& images) {
   const torch::NoGradGuard no_grad;
-  DigitNet own = checkpoint.net;
+  train::DigitNet own = checkpoint.net;
   own->eval();
   Agreement out;
   out.images = images.count();
   for (int64_t start = 0; start < images.count(); start += images_at_once) {
     const int64_t n = std::min(images_at_once, images.count() - start);
-    const torch::Tensor expected = own(net_input(images, checkpoint.scale, start, n));
+    const torch::Tensor expected = own(train::net_input(images, checkpoint.scale, start, n));
     const torch::Tensor found = model(as_input(net, checkpoint.scale, bytes_of(images, start, n)));
     const torch::Tensor labels = torch::tensor(
         std::vector<int64_t>(images.labels.begin() + start, images.labels.begin() + start + n));
@@ -55,17 +55,17 @@ Agreement compare(const Checkpoint& checkpoint, const PlainNet& net, const Model
   return out;
 }
 
-ImageSet noise_images(const ImageShape& shape, int64_t count) {
-  ImageSet out;
+data::ImageSet noise_images(const data::ImageShape& shape, int64_t count) {
+  data::ImageSet out;
   out.name = "noise";
   out.height = static_cast<int>(shape.height);
   out.width = static_cast<int>(shape.width);
   out.channels = static_cast<int>(shape.channels);
   out.labels.assign(static_cast<size_t>(count), 0);
   out.pixels.resize(static_cast<size_t>(count * out.image_size()));
-  Random random(1);
+  data::Random random(1);
   for (uint8_t& byte : out.pixels) byte = static_cast<uint8_t>(random.below(256));
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

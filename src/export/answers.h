@@ -6,7 +6,7 @@
 #include "data/images.h"
 #include "export/plain_net.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 
 using Model = std::function<torch::Tensor(const torch::Tensor& images)>;
 
@@ -29,10 +29,10 @@ struct Agreement {
 };
 
 /// Over all images of a set.
-Agreement compare(const Checkpoint& checkpoint, const PlainNet& net, const Model& model,
-                  const ImageSet& images);
+Agreement compare(const train::Checkpoint& checkpoint, const PlainNet& net, const Model& model,
+                  const data::ImageSet& images);
 
 /// Noise where there are no data: bytes of any value, without labels that mean anything.
-ImageSet noise_images(const ImageShape& shape, int64_t count);
+data::ImageSet noise_images(const data::ImageShape& shape, int64_t count);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

@@ -9,7 +9,7 @@
 #include "io/base64.h"
 #include "io/page_text.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 namespace {
 
 using nlohmann::ordered_json;
@@ -26,10 +26,10 @@ class Numbers {
     std::memcpy(bytes_.data() + at, dense.data_ptr(), dense.nbytes());
     return {{"at", at / sizeof(float)}, {"count", dense.numel()}};
   }
-  std::string text() const { return base64(bytes_); }
+  std::string text() const { return io::base64(bytes_); }
 
  private:
-  Bytes bytes_;
+  io::Bytes bytes_;
 };
 
 ordered_json to_json(const ConvStep& s, Numbers& numbers) {
@@ -56,14 +56,14 @@ ordered_json to_json(const LinearStep& s, Numbers& numbers) {
 }
 
 /// The first few images of each class, class by class.
-ordered_json samples_of(const ImageSet& tested, int64_t classes) {
+ordered_json samples_of(const data::ImageSet& tested, int64_t classes) {
   const int64_t each = std::max<int64_t>(1, most_samples / std::max<int64_t>(1, classes));
   std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(classes));
   for (int64_t i = 0; i < tested.count(); ++i) {
     auto& of_class = chosen.at(tested.labels[static_cast<size_t>(i)]);
     if (static_cast<int64_t>(of_class.size()) < each) of_class.push_back(i);
   }
-  Bytes pixels;
+  io::Bytes pixels;
   std::vector<int64_t> labels;
   for (size_t label = 0; label < chosen.size(); ++label)
     for (const int64_t i : chosen[label]) {
@@ -71,18 +71,19 @@ ordered_json samples_of(const ImageSet& tested, int64_t classes) {
       labels.push_back(static_cast<int64_t>(label));
       pixels.insert(pixels.end(), tested.image(i), tested.image(i) + tested.image_size());
     }
-  return {{"labels", labels}, {"pixels", base64(pixels)}};
+  return {{"labels", labels}, {"pixels", io::base64(pixels)}};
 }
 
 /// Whether the training images are light on a dark ground, as MNIST's are.
-bool is_dark(const InputScale& scale) {
+bool is_dark(const data::InputScale& scale) {
   return *std::max_element(scale.mean.begin(), scale.mean.end()) < 0.35;
 }
 
 }  // namespace
 
 std::string demo_page(const PlainNet& net, const std::vector<std::string>& classes,
-                      const InputScale& scale, const ImageSet& tested, const std::string& facts) {
+                      const data::InputScale& scale, const data::ImageSet& tested,
+                      const std::string& facts) {
   // Strokes are light on dark: images of another kind are opened.
   const bool digits = net.image.channels == 1 && is_dark(scale);
   Numbers numbers;
@@ -104,13 +105,13 @@ std::string demo_page(const PlainNet& net, const std::vector<std::string>& class
   const std::string title = digits ? "Draw, and the net answers" : "Show the net a picture";
   std::string script;
   for (const char* name : {"net.js", "drawing.js", "demo.js"})
-    script += embedded_text(embedded_demo, name);
-  return filled_page(embedded_text(embedded_demo, "demo.html"),
-                     {{"title", title},
-                      {"style", embedded_text(embedded_demo, "demo.css")},
-                      {"title", title},
-                      {"model", inside_script(model.dump())},
-                      {"script", script}});
+    script += io::embedded_text(io::embedded_demo, name);
+  return io::filled_page(io::embedded_text(io::embedded_demo, "demo.html"),
+                         {{"title", title},
+                          {"style", io::embedded_text(io::embedded_demo, "demo.css")},
+                          {"title", title},
+                          {"model", io::inside_script(model.dump())},
+                          {"script", script}});
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

@@ -4,12 +4,13 @@
 
 #include "export/plain_net.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 
 /// One page with the net and all it needs inside, in which a user draws or opens a picture and the
 /// net answers. `net` takes bytes or floats 0 … 255; `tested`, which may be empty, gives images to
 /// try.
 std::string demo_page(const PlainNet& net, const std::vector<std::string>& classes,
-                      const InputScale& scale, const ImageSet& tested, const std::string& facts);
+                      const data::InputScale& scale, const data::ImageSet& tested,
+                      const std::string& facts);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

@@ -8,7 +8,7 @@
 
 #include "orthobatch/version.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 namespace {
 
 // Of 2020: what runs models today takes them, and no operator here has gained anything since.
@@ -126,4 +126,4 @@ std::string onnx_model(const PlainNet& net) {
   return bytes;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

@@ -4,7 +4,7 @@
 
 #include "export/plain_net.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 
 /// The net as a file of ONNX: input `images` with any number of them, output `logits`. Checked by
 /// ONNX's own checker, and its shapes inferred.
@@ -22,4 +22,4 @@ class OnnxModel {
   std::unique_ptr<const Graph> graph_;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

@@ -6,7 +6,7 @@
 
 #include "export/onnx_model.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 
 struct OnnxModel::Graph {
   onnx::ModelProto model;
@@ -86,4 +86,4 @@ torch::Tensor OnnxModel::operator()(const torch::Tensor& images) const {
   return values.at(graph.output(0).name());
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

@@ -8,14 +8,14 @@
 #include "orthobatch/folded.h"
 #include "orthobatch/version.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 namespace {
 
 /// 1 where the net's input is bytes, 1/255 where it is 0 … 1: the unit of what comes in.
 double unit_of(InputForm input) { return input == InputForm::unit ? 1.0 : 255.0; }
 
 /// The scale of the input as a layer, which then folds as any other: (x − mean) / deviation.
-BatchOrtho2d scaling_layer(const InputScale& scale, InputForm input) {
+BatchOrtho2d scaling_layer(const data::InputScale& scale, InputForm input) {
   const auto channels = static_cast<int64_t>(scale.mean.size());
   BatchOrtho2d layer(BatchOrthoOptions(channels, "BN(0)").affine(false));
   layer->to(torch::kDouble);
@@ -29,7 +29,7 @@ BatchOrtho2d scaling_layer(const InputScale& scale, InputForm input) {
   return layer;
 }
 
-torch::nn::Sequential with_scaling(const torch::nn::Sequential& net, const InputScale& scale,
+torch::nn::Sequential with_scaling(const torch::nn::Sequential& net, const data::InputScale& scale,
                                    InputForm input) {
   torch::nn::Sequential out;
   if (input != InputForm::scaled) out->push_back("scale", scaling_layer(scale, input));
@@ -75,8 +75,8 @@ InputForm parse_input_form(const std::string& name) {
   const auto& names = input_form_names();
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return static_cast<InputForm>(i);
-  throw std::invalid_argument("--input: expected " + join_choices(names) + ", found '" + name +
-                              "'" + suggestion(name, names));
+  throw std::invalid_argument("--input: expected " + base::join_choices(names) + ", found '" +
+                              name + "'" + base::suggestion(name, names));
 }
 
 std::string to_string(InputForm form) { return input_form_names()[static_cast<size_t>(form)]; }
@@ -103,7 +103,7 @@ std::vector<Step> steps_of(const torch::nn::Sequential& net) {
   return out;
 }
 
-PlainNet plain_net(const Checkpoint& checkpoint, InputForm input) {
+PlainNet plain_net(const train::Checkpoint& checkpoint, InputForm input) {
   const torch::NoGradGuard no_grad;
   PlainNet out;
   out.net = fold(with_scaling(checkpoint.net->as_sequential(), checkpoint.scale, input));
@@ -111,15 +111,16 @@ PlainNet plain_net(const Checkpoint& checkpoint, InputForm input) {
   out.input = input;
   out.image = checkpoint.image;
   out.classes = checkpoint.net->fc->options.out_features();
-  out.facts = {{"layer", layers_text(checkpoint.config)},
-               {"data", data_title(checkpoint.config.data)},
+  out.facts = {{"layer", run::layers_text(checkpoint.config)},
+               {"data", data::data_title(checkpoint.config.data)},
                {"epochs", std::to_string(checkpoint.state.epoch)},
                {"input", to_string(input)},
                {"orthobatch", ORTHOBATCH_VERSION}};
   return out;
 }
 
-torch::Tensor as_input(const PlainNet& net, const InputScale& scale, const torch::Tensor& bytes) {
+torch::Tensor as_input(const PlainNet& net, const data::InputScale& scale,
+                       const torch::Tensor& bytes) {
   if (net.input == InputForm::bytes) return bytes;
   torch::Tensor x = bytes.to(torch::kFloat);
   if (net.input == InputForm::floats) return x;
@@ -131,4 +132,4 @@ torch::Tensor as_input(const PlainNet& net, const InputScale& scale, const torch
       .to(torch::kFloat);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

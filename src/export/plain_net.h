@@ -12,7 +12,7 @@
 #include "data/images.h"
 #include "train/checkpoint.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 
 /// What a model takes, always (images, channels, rows, columns).
 enum class InputForm {
@@ -53,16 +53,17 @@ struct PlainNet {
   torch::nn::Sequential net{nullptr};  ///< takes floats, in evaluation
   std::vector<Step> steps;             ///< of it
   InputForm input = InputForm::bytes;
-  ImageShape image;
+  data::ImageShape image;
   int64_t classes = 0;
   /// What a reader should know: layer, data, error, …; as model files take it.
   std::vector<std::pair<std::string, std::string>> facts;
 };
 
 /// The net with its layers folded and the scale of its input inside.
-PlainNet plain_net(const Checkpoint& checkpoint, InputForm input);
+PlainNet plain_net(const train::Checkpoint& checkpoint, InputForm input);
 
 /// Bytes of images as the model's input: uint8 or float.
-torch::Tensor as_input(const PlainNet& net, const InputScale& scale, const torch::Tensor& bytes);
+torch::Tensor as_input(const PlainNet& net, const data::InputScale& scale,
+                       const torch::Tensor& bytes);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

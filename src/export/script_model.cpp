@@ -7,7 +7,7 @@
 
 #include <sstream>
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 
 struct ScriptModel::Module {
   torch::jit::Module jit;
@@ -21,7 +21,7 @@ class ScriptWriter {
   explicit ScriptWriter(const PlainNet& net) : net_(net) {}
 
   torch::jit::Module write() {
-    const ImageShape& image = net_.image;
+    const data::ImageShape& image = net_.image;
     body_ = fmt::format(
         "def forward(self, images: Tensor) -> Tensor:\n"
         "    \"\"\"Logits of images: {}, (images, {}, {}, {}).\"\"\"\n"
@@ -88,4 +88,4 @@ torch::Tensor ScriptModel::operator()(const torch::Tensor& images) const {
   return module_->jit.forward({images}).toTensor();
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

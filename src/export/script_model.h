@@ -4,7 +4,7 @@
 
 #include "export/plain_net.h"
 
-namespace orthobatch {
+namespace orthobatch::exporter {
 
 /// The net as a TorchScript module, frozen into one file: `torch.jit.load(FILE)(images)` gives the
 /// logits, without this package. The facts are its extra file facts.json.
@@ -22,4 +22,4 @@ class ScriptModel {
   std::unique_ptr<Module> module_;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::exporter

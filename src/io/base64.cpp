@@ -1,6 +1,6 @@
 #include "io/base64.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 std::string base64(const std::vector<uint8_t>& bytes) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -19,4 +19,4 @@ std::string base64(const std::vector<uint8_t>& bytes) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -9,7 +9,7 @@
 
 #include "io/source.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 /// libcrypto answers 1 where it did as asked.
@@ -71,4 +71,4 @@ uint32_t crc32c(const void* data, size_t size) {
   return ~crc;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -7,7 +7,7 @@
 
 struct evp_md_ctx_st;  // libcrypto's EVP_MD_CTX
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// MD5 (RFC 1321) in pieces: the sum data sets are published with. It tells a damaged file from a
 /// good one; it does not protect against malice.
@@ -30,4 +30,4 @@ std::string md5_of_file(const std::string& path);
 /// polynomial, and libcrypto has none.
 uint32_t crc32c(const void* data, size_t size);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

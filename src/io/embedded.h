@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// A file of the source tree, put into the program at build by cmake/Embed.cmake.
 struct EmbeddedFile {
@@ -10,4 +10,4 @@ struct EmbeddedFile {
   std::string text;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

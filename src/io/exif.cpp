@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 constexpr uint32_t orientation_tag = 0x0112, type_short = 3;
@@ -67,4 +67,4 @@ Pixels upright(Pixels image, int orientation) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

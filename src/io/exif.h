@@ -6,7 +6,7 @@
 
 #include "io/pixels.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// 1 … 8 from the content of a JPEG's APP1 segment; 1, as it is stored, where it does not say.
 int exif_orientation(const uint8_t* data, size_t size);
@@ -17,4 +17,4 @@ inline bool swaps_sides(int orientation) { return orientation >= 5; }
 /// The image as it should be looked at.
 Pixels upright(Pixels image, int orientation);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -13,7 +13,7 @@
 #include <random>
 #include <utility>
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 // NAME.tmp and sixteen hexadecimal digits that nobody can foresee.
@@ -261,4 +261,4 @@ std::string parent_path(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

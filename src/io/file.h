@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 using Bytes = std::vector<uint8_t>;
 
@@ -86,4 +86,4 @@ std::string join_path(const std::string& directory, const std::string& name);
 /// The folder a path is in, "." for a bare name.
 std::string parent_path(const std::string& path);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

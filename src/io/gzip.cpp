@@ -6,7 +6,7 @@
 
 #include "io/source.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 constexpr int gzip_window = 15 + 16;  // zlib: the largest window, gzip wrapping
@@ -52,4 +52,4 @@ Bytes gzip(const Bytes& content) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

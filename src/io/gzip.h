@@ -4,7 +4,7 @@
 
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// Whether the bytes start as a gzip member does.
 bool is_gzip(const Bytes& bytes);
@@ -16,4 +16,4 @@ Bytes gunzip(const Bytes& compressed, const std::string& name, uint64_t limit = 
 /// One gzip member.
 Bytes gzip(const Bytes& content);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -13,7 +13,7 @@
 
 #include "io/exif.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 constexpr int most_scans = 200;              // progressive files have about ten
@@ -193,4 +193,4 @@ Pixels decode_jpeg(const Bytes& bytes, const std::string& name, int64_t limit, i
   return upright(std::move(out), orientation);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

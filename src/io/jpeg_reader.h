@@ -6,7 +6,7 @@
 #include "io/file.h"
 #include "io/pixels.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 bool is_jpeg(const Bytes& bytes);
 
@@ -21,4 +21,4 @@ PixelSize jpeg_size(const Bytes& bytes, const std::string& name, int64_t limit =
 Pixels decode_jpeg(const Bytes& bytes, const std::string& name, int64_t limit = most_pixels,
                    int least_width = 0, int least_height = 0);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

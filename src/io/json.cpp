@@ -7,7 +7,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 using nlohmann::json;
@@ -80,4 +80,4 @@ std::vector<Difference> differences(const json& expected, const json& found) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// No file of ours nests deeper. What is done with a JSON value calls itself once a level, and a
 /// million levels would end the program.
@@ -30,4 +30,4 @@ struct Difference {
 };
 std::vector<Difference> differences(const nlohmann::json& expected, const nlohmann::json& found);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 using nlohmann::json;
 
@@ -32,7 +32,7 @@ bool Range::holds(double x) const {
 
 std::string Range::text() const {
   const bool bounded = high < std::numeric_limits<double>::max();
-  const std::string least = number_text(low), most = number_text(high);
+  const std::string least = base::number_text(low), most = base::number_text(high);
   if (low == Range{}.low) return "a finite number";
   if (ends == above_low) return "above " + least + (bounded ? ", at most " + most : "");
   if (ends == below_high) return least + " or more, below " + most;
@@ -44,7 +44,8 @@ size_t index_of(const std::string& text, const std::vector<std::string>& names,
   const auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end())
     throw std::invalid_argument(fmt::format("{}: expected {}, found '{}'{}", where,
-                                            join_choices(names), text, suggestion(text, names)));
+                                            base::join_choices(names), text,
+                                            base::suggestion(text, names)));
   return static_cast<size_t>(found - names.begin());
 }
 
@@ -100,7 +101,8 @@ void JsonFields::refuse_others() const {
   for (const auto& [key, value] : object_.items())
     if (std::find(known_.begin(), known_.end(), key) == known_.end())
       throw std::invalid_argument(fmt::format("{}: no setting '{}', expected {}{}", where_, key,
-                                              join_choices(known_), suggestion(key, known_)));
+                                              base::join_choices(known_),
+                                              base::suggestion(key, known_)));
 }
 
 void JsonFields::fail(const std::string& what, const json& found) const {
@@ -146,4 +148,4 @@ int64_t JsonFields::integer_of(const json& value, const char* key, const Range& 
   return found;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// The numbers a member may have; the ends belong to it or one of them does not.
 struct Range {
@@ -213,4 +213,4 @@ class JsonWriter {
   }
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

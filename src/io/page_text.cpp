@@ -1,6 +1,6 @@
 #include "io/page_text.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 std::string with_escapes(const std::string& text,
@@ -43,4 +43,4 @@ std::string inside_html(const std::string& text) {
   return with_escapes(text, {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}});
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -8,7 +8,7 @@
 
 #include "io/embedded.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// The text of a file among those that are embedded together.
 template <typename Files>
@@ -28,4 +28,4 @@ std::string inside_script(const std::string& json);
 /// Text inside HTML.
 std::string inside_html(const std::string& text);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

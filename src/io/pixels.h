@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// Rows from the top, 8 bits a channel: grey (1) or RGB (3).
 struct Pixels {
@@ -21,4 +21,4 @@ struct PixelSize {
 /// A file that says it has more is refused before anything is made of it: 64 Mi, 8192×8192.
 constexpr int64_t most_pixels = int64_t{1} << 26;
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -8,7 +8,7 @@
 
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 constexpr int glyph_width = 5, glyph_height = 7;
@@ -101,4 +101,4 @@ void write_png(const std::string& path, const Picture& picture) {
   write_file(path, bytes.data(), bytes.size());
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// A picture of 8-bit RGB pixels, rows from the top.
 struct Picture {
@@ -28,4 +28,4 @@ std::vector<uint8_t> encode_png(const Picture& picture);
 /// The file, at once or not at all.
 void write_png(const std::string& path, const Picture& picture);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 constexpr uint8_t png_signature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -84,4 +84,4 @@ Pixels decode_png(const Bytes& bytes, const std::string& name, int64_t limit) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -6,7 +6,7 @@
 #include "io/file.h"
 #include "io/pixels.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 bool is_png(const Bytes& bytes);
 
@@ -18,4 +18,4 @@ PixelSize png_size(const Bytes& bytes, const std::string& name, int64_t limit = 
 /// Throws FileError where the file is damaged or not whole.
 Pixels decode_png(const Bytes& bytes, const std::string& name, int64_t limit = most_pixels);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

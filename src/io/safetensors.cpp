@@ -10,7 +10,7 @@
 
 #include "io/json_fields.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 namespace {
 
 using nlohmann::json;
@@ -212,4 +212,4 @@ std::string content_checksum(const Safetensors& content, const std::string& exce
   return digits;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

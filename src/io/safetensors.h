@@ -10,7 +10,7 @@
 
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// One tensor of a file: what the header says of it.
 struct StoredTensor {
@@ -44,4 +44,4 @@ std::string safetensors_text(const Safetensors& content, const std::string& path
 /// good one; it is no protection against malice, as anyone can compute it.
 std::string content_checksum(const Safetensors& content, const std::string& except);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -6,7 +6,7 @@
 
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 size_t MemorySource::read(void* out, size_t n) {
   n = std::min(n, left_);
@@ -74,4 +74,4 @@ size_t InflateSource::read(void* out, size_t n) {
   return n - stream_.avail_out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 class Source {
  public:
@@ -76,4 +76,4 @@ class InflateSource : public Source {
   bool ended_ = false;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -7,7 +7,7 @@
 
 #include "io/file.h"
 
-namespace orthobatch {
+namespace orthobatch::io {
 
 /// A folder that is gone, with all in it, at the end of its scope.
 class TemporaryFolder {
@@ -30,4 +30,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::io

@@ -24,7 +24,7 @@ struct Set {
 
 /// The fastest set that the processor runs, or the one that ORTHOBATCH_LOOPS names.
 Set choose() {
-  [[maybe_unused]] const VectorUnits units = vector_units();
+  [[maybe_unused]] const base::VectorUnits units = base::vector_units();
   const Set sets[] = {
 #ifdef ORTHOBATCH_X86
       {"avx512", units.avx512, avx512::of_float, avx512::of_double, avx512::of_covariance},

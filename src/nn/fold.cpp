@@ -1,7 +1,7 @@
 // A Sequential for inference: every BatchOrtho layer in the weights of a neighbour.
 //
-//   behind a convolution (w, c):   P (w x + c − center) + offset = (P w) x + P (c − center) +
-//   offset before one:                    w (P x + q) + c               = (w P) x + Σ_t w_t q + c
+//   behind a convolution (w, c):   P (w x + c − center) + offset = (P w) x + P (c − center) + offset
+//   before one:                    w (P x + q) + c               = (w P) x + Σ_t w_t q + c
 //
 // All of it in double; the weights keep their type.
 

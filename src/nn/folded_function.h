@@ -2,9 +2,11 @@
 // A layer folded into what reads its output, in training: y = reader(P X + q) as
 // reader(X) with the weights w P and a bias that has the shares of q; Z itself is never made.
 //
-//   w̃ = w P                          s_t: the sum of h over samples and places where tap t is
-//   inside ∇w_t = ∇w̃_t Pᵀ + s_t qᵀ          ∇q = Σ_t w_tᵀ s_t          G Xᵀ = Σ_t w_tᵀ ∇w̃_t ∇X =
-//   (what the reader gives for w̃) + Q X + r
+//   w̃    = w P
+//   ∇w_t = ∇w̃_t Pᵀ + s_t qᵀ       s_t: the sum of h over samples and the places where tap t is inside
+//   ∇q   = Σ_t w_tᵀ s_t
+//   G Xᵀ = Σ_t w_tᵀ ∇w̃_t
+//   ∇X   = (what the reader gives for w̃) + Q X + r
 //
 // with G Xᵀ and ∇q the sums that the layer's pullback takes.
 

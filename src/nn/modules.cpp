@@ -37,7 +37,7 @@ using nn::statistic_tensor;
 /// N×N work at a quarter of its speed is not an error, but nobody would find out. Said once.
 void warn_of_slow_blas() {
   static const bool said = [] {
-    const BlasCore core = blas_core();
+    const base::BlasCore core = base::blas_core();
     if (!core.better.empty())
       TORCH_WARN("orthobatch: ", core.library, " takes this processor for a ", core.name,
                  " and is slow; set OPENBLAS_CORETYPE=", core.better,

@@ -71,15 +71,16 @@ std::tuple<std::vector<std::string>, std::vector<double>> method_arguments(c10::
 std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::string>> check(
     c10::string_view spec, c10::string_view spectrum, int64_t channels, int64_t samples, double gap,
     bool at_start, int64_t seed, double tolerance) {
-  static const std::map<std::string, Spectrum> spectra = {{"distinct", Spectrum::distinct},
-                                                          {"close", Spectrum::close},
-                                                          {"equal", Spectrum::equal},
-                                                          {"deficient", Spectrum::deficient}};
+  static const std::map<std::string, check::Spectrum> spectra = {
+      {"distinct", check::Spectrum::distinct},
+      {"close", check::Spectrum::close},
+      {"equal", check::Spectrum::equal},
+      {"deficient", check::Spectrum::deficient}};
   const auto found = spectra.find(text(spectrum));
   if (found == spectra.end())
     throw std::invalid_argument("expected a spectrum distinct, close, equal or deficient, got '" +
                                 text(spectrum) + "'");
-  CheckOptions options;
+  check::CheckOptions options;
   options.channels = channels;
   options.samples = samples;
   options.spectrum = found->second;
@@ -87,11 +88,11 @@ std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::strin
   options.at_start = at_start;
   options.seed = static_cast<uint64_t>(seed);
   options.tolerance = tolerance;
-  const CheckResult result = check_gradient(parse(text(spec)), options);
+  const check::CheckResult result = check::check_gradient(parse(text(spec)), options);
   static const char* const verdicts[] = {"ok", "off", "no gradient", "unresolved"};
   std::vector<std::string> words;
   std::vector<double> numbers;
-  for (const CheckRow& row : result.rows) {
+  for (const check::CheckRow& row : result.rows) {
     words.push_back(row.of);
     words.push_back(verdicts[static_cast<int>(row.verdict)]);
     numbers.push_back(row.exact_error);
@@ -103,7 +104,7 @@ std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::strin
 
 /// The line to set where OpenBLAS takes the processor for another; empty where all is well.
 std::string blas_advice() {
-  const BlasCore core = blas_core();
+  const base::BlasCore core = base::blas_core();
   if (core.better.empty()) return "";
   return core.library + " takes this processor for a " + core.name +
          " and is slow; set OPENBLAS_CORETYPE=" + core.better +

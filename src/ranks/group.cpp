@@ -66,7 +66,7 @@ Gloo make_group(const Place& place, const StorePointer& store, const std::string
 
 /// What Gloo says, without the line of its source where it says it.
 std::string plain_text(const std::exception& error) {
-  const std::string text = first_line(message_of(error));
+  const std::string text = base::first_line(message_of(error));
   const size_t end = text.find("] ");
   return text[0] == '[' && end != std::string::npos ? text.substr(end + 2) : text;
 }

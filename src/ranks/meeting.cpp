@@ -86,7 +86,7 @@ StorePointer open_store(const Place& place, bool serve) {
     throw RankError(
         fmt::format("no store at {}:{}: expected rank 0 to run there, and MASTER_PORT to be a port "
                     "that nothing else uses ({})",
-                    place.address, place.port, first_line(message_of(error))));
+                    place.address, place.port, base::first_line(message_of(error))));
   }
 }
 
@@ -105,7 +105,7 @@ auto Meeting::ask(Call call) {
         "no answer from {} ({}:{}): killed, stopped, or cut off. See its own output, then start "
         "all ranks again ({})",
         place.has_launcher ? "the launcher" : "rank 0", place.address, place.port,
-        first_line(message_of(error))));
+        base::first_line(message_of(error))));
   }
 }
 
@@ -169,7 +169,7 @@ void Meeting::wait_for(const std::string& what, int count) {
 
 void Meeting::agree(const std::string& topic, const nlohmann::json& value) {
   const std::string leaders = broadcast(value.dump());
-  const std::string found = difference(parse_json(leaders, topic), value);
+  const std::string found = difference(io::parse_json(leaders, topic), value);
   if (!found.empty())
     throw RankError(tell(fmt::format("rank {}: {} differ: {}", place.rank, topic, found)));
   const std::string what = fmt::format("agreement {}", topics_);

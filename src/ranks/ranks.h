@@ -50,7 +50,7 @@ class Ranks {
   virtual int size() const { return 1; }
   bool leads() const { return rank() == 0; }
   bool alone() const { return size() == 1; }
-  Share share_of_work() const { return {rank(), size()}; }
+  base::Share share_of_work() const { return {rank(), size()}; }
 
   /// For the layers' statistics; none where alone.
   virtual ProcessGroup statistics() { return nullptr; }

@@ -8,7 +8,7 @@
 #include "report/summary.h"
 #include "report/tables.h"
 
-namespace orthobatch {
+namespace orthobatch::report {
 namespace {
 
 using nlohmann::ordered_json;
@@ -16,43 +16,43 @@ using nlohmann::ordered_json;
 ordered_json rounded(double x) { return six_digits(x); }
 ordered_json rounded(const std::optional<double>& x) { return x ? rounded(*x) : ordered_json(); }
 
-ordered_json estimate_json(const Estimate& e) {
+ordered_json estimate_json(const experiment::Estimate& e) {
   if (e.n == 0) return nullptr;
   return {{"mean", rounded(e.mean)}, {"deviation", rounded(e.deviation)}, {"n", e.n}};
 }
 
 /// Columns in place of records: a name once, not once an epoch.
 template <typename Get>
-ordered_json column(const std::vector<EpochRecord>& epochs, const Get& get) {
+ordered_json column(const std::vector<run::EpochRecord>& epochs, const Get& get) {
   ordered_json out = ordered_json::array();
-  for (const EpochRecord& e : epochs) out.push_back(rounded(get(e)));
+  for (const run::EpochRecord& e : epochs) out.push_back(rounded(get(e)));
   return out;
 }
 
-ordered_json layers_json(const std::vector<EpochRecord>& epochs) {
+ordered_json layers_json(const std::vector<run::EpochRecord>& epochs) {
   ordered_json out = ordered_json::array();
   const size_t count = epochs.empty() ? 0 : epochs.front().layers.size();
   for (size_t i = 0; i < count; ++i) {
     const auto of_layer = [&](const auto& get) {
-      return column(epochs, [&](const EpochRecord& e) -> std::optional<double> {
+      return column(epochs, [&](const run::EpochRecord& e) -> std::optional<double> {
         return i < e.layers.size() ? get(e.layers[i]) : std::nullopt;
       });
     };
     using Number = std::optional<double>;
-    const LayerRecord& first = epochs.front().layers[i];
+    const run::LayerRecord& first = epochs.front().layers[i];
     out.push_back(
         {{"name", first.name},
          {"channels", first.channels},
-         {"condition", of_layer([](const LayerRecord& l) { return l.condition_number; })},
-         {"rank", of_layer([](const LayerRecord& l) { return l.effective_rank; })},
-         {"floored", of_layer([](const LayerRecord& l) { return Number(l.floored); })},
-         {"null", of_layer([](const LayerRecord& l) { return Number(l.null); })},
-         {"exchanges", of_layer([](const LayerRecord& l) { return Number(l.exchanges); })}});
+         {"condition", of_layer([](const run::LayerRecord& l) { return l.condition_number; })},
+         {"rank", of_layer([](const run::LayerRecord& l) { return l.effective_rank; })},
+         {"floored", of_layer([](const run::LayerRecord& l) { return Number(l.floored); })},
+         {"null", of_layer([](const run::LayerRecord& l) { return Number(l.null); })},
+         {"exchanges", of_layer([](const run::LayerRecord& l) { return Number(l.exchanges); })}});
   }
   return out;
 }
 
-ordered_json run_json(const RunRecord& run) {
+ordered_json run_json(const run::RunRecord& run) {
   const auto& epochs = run.epochs;
   ordered_json out = {{"seed", run.seed}, {"threads", run.threads}, {"epochs", run.epochs_wanted}};
   if (!run.problems.empty() && run.there) out["problems"] = run.problems;
@@ -60,7 +60,7 @@ ordered_json run_json(const RunRecord& run) {
   if (!run.stopped_early.empty()) out["stopped_early"] = run.stopped_early;
   if (run.diverged)
     out["diverged"] = {{"epoch", run.diverged->epoch}, {"reason", run.diverged->reason}};
-  using E = EpochRecord;
+  using E = run::EpochRecord;
   double total = 0;
   out["epoch"] = column(epochs, [](const E& e) { return static_cast<double>(e.epoch); });
   out["seconds"] = column(epochs, [&](const E& e) { return total += e.time.train_seconds; });
@@ -80,11 +80,11 @@ ordered_json run_json(const RunRecord& run) {
   return out;
 }
 
-ordered_json row_json(const RowResult& row, int rank, int paper_rank) {
-  ordered_json out = {{"name", row.row.name}, {"status", status_text(row.status)}};
+ordered_json row_json(const experiment::RowResult& row, int rank, int paper_rank) {
+  ordered_json out = {{"name", row.row.name}, {"status", experiment::status_text(row.status)}};
   if (!row.remark.empty()) out["remark"] = row.remark;
   if (!row.row.note.empty()) out["note"] = row.row.note;
-  const PaperResult& paper = row.row.paper;
+  const experiment::PaperResult& paper = row.row.paper;
   if (paper.error_percent)
     out["paper"] = {{"error", *paper.error_percent},
                     {"loss", rounded(paper.loss)},
@@ -100,19 +100,20 @@ ordered_json row_json(const RowResult& row, int rank, int paper_rank) {
   out["epoch_seconds"] = row.epoch_seconds > 0 ? rounded(row.epoch_seconds) : ordered_json();
   out["times_bn"] = rounded(row.times_bn);
   out["runs"] = ordered_json::array();
-  for (const RunRecord& run : row.runs) out["runs"].push_back(run_json(run));
+  for (const run::RunRecord& run : row.runs) out["runs"].push_back(run_json(run));
   return out;
 }
 
-ordered_json figures_json(const ExperimentResult& result) {
+ordered_json figures_json(const experiment::ExperimentResult& result) {
   ordered_json out = ordered_json::array();
-  const std::vector<int> places = ranks_of(our_errors(result));
-  for (const ExperimentFigure& figure : result.experiment.figures) {
+  const std::vector<int> places = experiment::ranks_of(experiment::our_errors(result));
+  for (const experiment::ExperimentFigure& figure : result.experiment.figures) {
     std::vector<size_t> rows;
     for (size_t i = 0; i < result.rows.size(); ++i) {
-      const bool named = std::any_of(
-          figure.rows.begin(), figure.rows.end(),
-          [&](const std::string& p) { return row_matches(p, result.rows[i].row.name); });
+      const bool named =
+          std::any_of(figure.rows.begin(), figure.rows.end(), [&](const std::string& p) {
+            return experiment::row_matches(p, result.rows[i].row.name);
+          });
       if (named || (figure.best > 0 && places[i] > 0 && places[i] <= figure.best))
         rows.push_back(i);
     }
@@ -121,28 +122,30 @@ ordered_json figures_json(const ExperimentResult& result) {
   return out;
 }
 
-ordered_json experiment_json(const ExperimentResult& result) {
-  const Experiment& e = result.experiment;
+ordered_json experiment_json(const experiment::ExperimentResult& result) {
+  const experiment::Experiment& e = result.experiment;
   ordered_json out = {{"name", e.name}, {"title", e.title}};
   if (!result.rows.empty()) out["data"] = result.rows.front().row.config.data;
   out["loss_share"] = rounded(e.loss_share);
-  for (const RowResult& row : result.rows)
-    for (const RunRecord& run : row.runs)
+  for (const experiment::RowResult& row : result.rows)
+    for (const run::RunRecord& run : row.runs)
       if (run.train_images > 0 && !out.contains("train_images")) {
         out["train_images"] = run.train_images;
         out["test_images"] = run.test_images;
       }
   if (!result.made.is_null()) out["made"] = result.made;
-  const Errors ours = our_errors(result), papers = paper_errors(result);
-  const std::vector<int> places = ranks_of(ours), paper_places = ranks_of(papers);
-  out["rank_correlation"] = rounded(rank_correlation(ours, papers));
+  const experiment::Errors ours = experiment::our_errors(result),
+                           papers = experiment::paper_errors(result);
+  const std::vector<int> places = experiment::ranks_of(ours),
+                         paper_places = experiment::ranks_of(papers);
+  out["rank_correlation"] = rounded(experiment::rank_correlation(ours, papers));
   out["rows"] = ordered_json::array();
   for (size_t i = 0; i < result.rows.size(); ++i)
     out["rows"].push_back(row_json(result.rows[i], places[i], paper_places[i]));
   out["figures"] = figures_json(result);
   if (!result.verdict.pairs.empty())
     out["verdict"] = {{"answer", answer_text(result.verdict)}, {"layers", result.verdict.layers}};
-  for (const ClaimResult& c : result.claims)
+  for (const experiment::ClaimResult& c : result.claims)
     out["claims"].push_back({{"claim", c.claim.text}, {"answer", to_string(c.answer)}});
   out["tables"] = {{"results", to_json(result_table(result))},
                    {"verdict", to_json(verdict_table(result))},
@@ -156,11 +159,11 @@ std::string to_text(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-ordered_json to_json(const std::vector<ExperimentResult>& results) {
+ordered_json to_json(const std::vector<experiment::ExperimentResult>& results) {
   ordered_json out = {{"orthobatch", ORTHOBATCH_VERSION}, {"experiments", ordered_json::array()}};
-  for (const ExperimentResult& result : results)
+  for (const experiment::ExperimentResult& result : results)
     out["experiments"].push_back(experiment_json(result));
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::report

@@ -12,7 +12,7 @@
 #include "io/page_text.h"
 #include "report/summary.h"
 
-namespace orthobatch {
+namespace orthobatch::report {
 namespace {
 
 constexpr const char* library = "uPlot.iife.min.js";
@@ -21,18 +21,18 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 /// Pictures of each row's first run that has them; the samples once a data set.
-void add_pictures(const std::vector<ExperimentResult>& results, const PageOptions& options,
-                  ordered_json& data) {
+void add_pictures(const std::vector<experiment::ExperimentResult>& results,
+                  const PageOptions& options, ordered_json& data) {
   for (size_t e = 0; e < results.size(); ++e) {
     ordered_json& experiment = data["experiments"][e];
     for (size_t r = 0; r < results[e].rows.size(); ++r) {
-      const RowResult& row = results[e].rows[r];
+      const experiment::RowResult& row = results[e].rows[r];
       const std::string& name = row.row.config.data;
       const bool shown = results[e].experiment.pictures;
       if (!shown && (!options.samples || data["samples"].contains(name))) continue;
       if (row.runs.empty()) continue;
       std::vector<std::string> problems;
-      json pictures = read_pictures(row.runs.front().path, problems);
+      json pictures = run::read_pictures(row.runs.front().path, problems);
       for (const std::string& problem : problems)
         experiment["rows"][r]["runs"][0]["problems"].push_back(problem);
       if (pictures.is_null()) continue;
@@ -44,37 +44,38 @@ void add_pictures(const std::vector<ExperimentResult>& results, const PageOption
   }
 }
 
-std::string scripts(const std::vector<EmbeddedFile>& parts) {
+std::string scripts(const std::vector<io::EmbeddedFile>& parts) {
   std::string out;
-  for (const EmbeddedFile& file : parts)
-    if (ends_with(file.name, ".js") && file.name != library) out += file.text;
+  for (const io::EmbeddedFile& file : parts)
+    if (base::ends_with(file.name, ".js") && file.name != library) out += file.text;
   return out;
 }
 
 }  // namespace
 
-const std::vector<EmbeddedFile>& page_parts() {
-  static const std::vector<EmbeddedFile> parts(std::begin(embedded_page), std::end(embedded_page));
+const std::vector<io::EmbeddedFile>& page_parts() {
+  static const std::vector<io::EmbeddedFile> parts(std::begin(io::embedded_page),
+                                                   std::end(io::embedded_page));
   return parts;
 }
 
-std::string report_page(const std::vector<ExperimentResult>& results, const PageOptions& options,
-                        const std::vector<EmbeddedFile>& parts) {
+std::string report_page(const std::vector<experiment::ExperimentResult>& results,
+                        const PageOptions& options, const std::vector<io::EmbeddedFile>& parts) {
   if (std::none_of(parts.begin(), parts.end(), [](const auto& p) { return p.name == library; }))
     throw std::runtime_error(
         "no page: this program was built without uPlot, which draws it; run "
         "scripts/install-node-packages and build again");
-  const auto part = [&](const std::string& name) { return embedded_text(parts, name); };
+  const auto part = [&](const std::string& name) { return io::embedded_text(parts, name); };
   ordered_json data = to_json(results);
   data["made"] = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)));
   data["samples"] = ordered_json::object();
   add_pictures(results, options, data);
-  return filled_page(part("page.html"), {{"library-licence", part("LICENSE")},
-                                         {"library-style", part("uPlot.min.css")},
-                                         {"style", part("style.css")},
-                                         {"data", inside_script(to_text(data))},
-                                         {"library", part(library)},
-                                         {"script", scripts(parts)}});
+  return io::filled_page(part("page.html"), {{"library-licence", part("LICENSE")},
+                                             {"library-style", part("uPlot.min.css")},
+                                             {"style", part("style.css")},
+                                             {"data", io::inside_script(to_text(data))},
+                                             {"library", part(library)},
+                                             {"script", scripts(parts)}});
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::report

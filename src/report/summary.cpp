@@ -5,15 +5,15 @@
 
 #include "report/tables.h"
 
-namespace orthobatch {
+namespace orthobatch::report {
 namespace {
 
 /// "PLDLP(1e-5): 3 exchanges among 1021280 pivots …"; empty for a row without PLDLP.
-std::string exchanges_text(const RowResult& row) {
+std::string exchanges_text(const experiment::RowResult& row) {
   const auto& blocks = row.row.config.net.blocks;
   int64_t exchanges = 0, pivots = 0;
-  for (const RunRecord& run : row.runs)
-    for (const EpochRecord& e : run.epochs)
+  for (const run::RunRecord& run : row.runs)
+    for (const run::EpochRecord& e : run.epochs)
       for (size_t i = 0; i < e.layers.size() && i < blocks.size(); ++i) {
         exchanges += e.layers[i].exchanges;
         if (blocks[i].layer.rfind("PLDLP", 0) == 0) pivots += e.steps * e.layers[i].channels;
@@ -24,10 +24,11 @@ std::string exchanges_text(const RowResult& row) {
 }
 
 /// What the table comes to, but for the claims.
-std::vector<std::string> sentences(const ExperimentResult& result) {
+std::vector<std::string> sentences(const experiment::ExperimentResult& result) {
   std::vector<std::string> out;
-  const Errors ours = our_errors(result), papers = paper_errors(result);
-  if (const auto correlation = rank_correlation(ours, papers)) {
+  const experiment::Errors ours = experiment::our_errors(result),
+                           papers = experiment::paper_errors(result);
+  if (const auto correlation = experiment::rank_correlation(ours, papers)) {
     int both = 0;
     for (size_t i = 0; i < ours.size(); ++i) both += ours[i] && papers[i];
     out.push_back(
@@ -35,7 +36,7 @@ std::vector<std::string> sentences(const ExperimentResult& result) {
                     "(Spearman).",
                     both, *correlation));
   }
-  for (const RowResult& row : result.rows)
+  for (const experiment::RowResult& row : result.rows)
     if (const std::string text = exchanges_text(row); !text.empty()) out.push_back(text);
   if (!result.verdict.pairs.empty())
     out.push_back("Does the exact gradient change the order? " + answer_text(result.verdict));
@@ -44,10 +45,10 @@ std::vector<std::string> sentences(const ExperimentResult& result) {
 
 }  // namespace
 
-std::string answer_text(const GradientVerdict& verdict) {
+std::string answer_text(const experiment::GradientVerdict& verdict) {
   int compared = 0, judged = 0, moved = 0, sure = 0, better = 0;
   std::vector<std::string> movers;
-  for (const GradientPair& p : verdict.pairs) {
+  for (const experiment::GradientPair& p : verdict.pairs) {
     if (p.rank_exact == 0) continue;
     ++compared;
     judged += p.judged();
@@ -74,29 +75,31 @@ std::string answer_text(const GradientVerdict& verdict) {
                      judged > 0 ? differences : "No row has two seeds to tell noise by");
 }
 
-std::string claims_text(const std::vector<ClaimResult>& claims) {
+std::string claims_text(const std::vector<experiment::ClaimResult>& claims) {
   std::string text;
   bool judged = false;
-  for (const ClaimResult& c : claims) {
-    const int reversed = c.count(Answer::does_not);
+  for (const experiment::ClaimResult& c : claims) {
+    const int reversed = c.count(experiment::Answer::does_not);
     text += fmt::format("\n  {:<8}  {}: {} of {} pair{}", to_string(c.answer), c.claim.text,
-                        c.count(Answer::holds), c.pairs.size(), c.pairs.size() == 1 ? "" : "s");
+                        c.count(experiment::Answer::holds), c.pairs.size(),
+                        c.pairs.size() == 1 ? "" : "s");
     if (reversed > 0)
       text += fmt::format(", {} {}", reversed,
                           c.claim.within > 0 ? "too far apart" : "the other way round");
-    for (const ClaimPair& pair : c.pairs)
-      judged |= pair.answer != Answer::open || (pair.difference && pair.difference->standard_error);
+    for (const experiment::ClaimPair& pair : c.pairs)
+      judged |= pair.answer != experiment::Answer::open ||
+                (pair.difference && pair.difference->standard_error);
   }
   return judged ? "The paper's claims, each beyond noise in all of its pairs or not:" + text : "";
 }
 
-std::vector<std::string> conclusions(const ExperimentResult& result) {
+std::vector<std::string> conclusions(const experiment::ExperimentResult& result) {
   std::vector<std::string> out = sentences(result);
   if (const std::string text = claims_text(result.claims); !text.empty()) out.push_back(text);
   return out;
 }
 
-std::string to_text(const ExperimentResult& result) {
+std::string to_text(const experiment::ExperimentResult& result) {
   std::string out = fmt::format(
       "{}, the best epoch by test error (the paper's way) and the last:"
       "\n\n{}\n",
@@ -105,11 +108,11 @@ std::string to_text(const ExperimentResult& result) {
   return out;
 }
 
-std::string to_markdown(const ExperimentResult& result) {
+std::string to_markdown(const experiment::ExperimentResult& result) {
   std::string out = fmt::format("## {}\n\n", result.experiment.title);
-  for (const RowResult& row : result.rows)
+  for (const experiment::RowResult& row : result.rows)
     if (!row.runs.empty() && row.runs.front().train_images > 0) {
-      const RunRecord& run = row.runs.front();
+      const run::RunRecord& run = row.runs.front();
       out += fmt::format("{} training images, {} test images, {} epochs.\n\n", run.train_images,
                          run.test_images, run.epochs_wanted);
       break;
@@ -128,4 +131,4 @@ std::string to_markdown(const ExperimentResult& result) {
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::report

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <sstream>
 
-namespace orthobatch {
+namespace orthobatch::report {
 namespace {
 
 constexpr const char* gap = "..";  // stands for what was cut out of a cell
@@ -160,4 +160,4 @@ std::vector<std::string> wrap(const std::string& text, size_t width) {
   return lines;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::report

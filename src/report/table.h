@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::report {
 
 using TextRows = std::vector<std::vector<std::string>>;
 
@@ -52,4 +52,4 @@ std::string format_fitted_table(TextRows rows, size_t width, const std::vector<s
 /// Text broken at spaces into lines of at most `width` columns; a longer word has its own line.
 std::vector<std::string> wrap(const std::string& text, size_t width);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::report

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::report {
 namespace {
 
 using Number = std::optional<double>;
 
-Cell estimate_cell(const Estimate& e, int digits, const std::string& look = "") {
+Cell estimate_cell(const experiment::Estimate& e, int digits, const std::string& look = "") {
   if (e.n == 0) return {};
   const auto number = [&](double x) {
     return std::abs(x) < 1e6 ? fmt::format("{:.{}f}", x, digits) : fmt::format("{:.3g}", x);
@@ -30,65 +30,66 @@ Cell place_cell(int place, const std::string& look = "") {
   return place > 0 ? Cell{std::to_string(place), place, look} : Cell{};
 }
 
-Cell name_cell(const ExperimentResult& result, size_t row) {
+Cell name_cell(const experiment::ExperimentResult& result, size_t row) {
   return {result.rows[row].row.name, std::nullopt, "", row};
 }
 
 /// A row's loss, over the outputs where the paper seems to count it so.
-Estimate shared_loss(const RowResult& row, double share) {
-  Estimate loss = row.best_loss;
+experiment::Estimate shared_loss(const experiment::RowResult& row, double share) {
+  experiment::Estimate loss = row.best_loss;
   loss.mean /= share;
   if (loss.deviation) *loss.deviation /= share;
   return loss;
 }
 
-std::string remark_of(const RowResult& row) {
+std::string remark_of(const experiment::RowResult& row) {
   std::string remark = row.remark;
-  for (const RunRecord& run : row.runs)
+  for (const run::RunRecord& run : row.runs)
     if (run.there && !run.problems.empty())
       remark += (remark.empty() ? "" : "; ") + run.problems.front();
   return remark;
 }
 
 /// The error; of a row without one, what came of it.
-Cell outcome_cell(const RowResult& row) {
+Cell outcome_cell(const experiment::RowResult& row) {
   if (row.best_error.n > 0) return estimate_cell(row.best_error, 2, "main");
-  return {remark_of(row), std::nullopt, fmt::format("badge {}", status_text(row.status))};
+  return {remark_of(row), std::nullopt,
+          fmt::format("badge {}", experiment::status_text(row.status))};
 }
 
 /// The paper has a loss for SVHN, an epoch for MNIST.
-Cell second_of_paper(const PaperResult& paper, double share) {
+Cell second_of_paper(const experiment::PaperResult& paper, double share) {
   if (share != 1) return number_cell(paper.loss, 4, "paper");
   return paper.epoch ? number_cell(static_cast<double>(*paper.epoch), 0, "paper") : Cell{};
 }
 
-Number to_paper(const RowResult& row) {
+Number to_paper(const experiment::RowResult& row) {
   if (row.best_error.n == 0 || !row.row.paper.error_percent) return std::nullopt;
   return row.best_error.mean - *row.row.paper.error_percent;
 }
 
-Number noise_of_pair(const std::optional<MeanDifference>& difference, double noise) {
+Number noise_of_pair(const std::optional<experiment::MeanDifference>& difference, double noise) {
   return difference && difference->standard_error ? Number(noise) : std::nullopt;
 }
 
-Number value_of(const std::optional<MeanDifference>& difference) {
+Number value_of(const std::optional<experiment::MeanDifference>& difference) {
   return difference ? Number(difference->value) : std::nullopt;
 }
 
-const char* name_of(ClaimFigure figure) {
+const char* name_of(experiment::ClaimFigure figure) {
   constexpr const char* names[] = {"best error %", "error % after epoch 1",
                                    "training loss of the last epoch"};
   return names[static_cast<size_t>(figure)];
 }
 
-Cell answer_cell(Answer answer) {
+Cell answer_cell(experiment::Answer answer) {
   constexpr const char* looks[] = {"badge sure", "badge diverged", "badge unsure"};
   return {to_string(answer), std::nullopt, looks[static_cast<size_t>(answer)]};
 }
 
 }  // namespace
 
-Table result_table(const ExperimentResult& result) {
+Table result_table(const experiment::ExperimentResult& result) {
   const auto& rows = result.rows;
   Table table{result.experiment.name, {}, std::vector<std::vector<Cell>>(rows.size())};
   const auto add = [&](const Column& column, const auto& cell) {
@@ -97,11 +98,11 @@ Table result_table(const ExperimentResult& result) {
   };
   const double share = result.experiment.loss_share;
   const std::string loss = share != 1 ? fmt::format("loss/{:g}", share) : "loss";
-  const bool with_paper = std::any_of(rows.begin(), rows.end(), [](const RowResult& r) {
+  const bool with_paper = std::any_of(rows.begin(), rows.end(), [](const experiment::RowResult& r) {
     return r.row.paper.error_percent.has_value();
   });
-  const std::vector<int> places = ranks_of(our_errors(result));
-  const std::vector<int> paper_places = ranks_of(paper_errors(result));
+  const std::vector<int> places = experiment::ranks_of(experiment::our_errors(result));
+  const std::vector<int> paper_places = experiment::ranks_of(experiment::paper_errors(result));
 
   add({"layer", "layer"}, [&](size_t i) { return name_cell(result, i); });
   if (with_paper) {
@@ -140,12 +141,12 @@ Table result_table(const ExperimentResult& result) {
   return table;
 }
 
-Table verdict_table(const ExperimentResult& result) {
+Table verdict_table(const experiment::ExperimentResult& result) {
   Table table{"verdict", {}, {}};
   for (const char* name : {"layer", "printed %", "exact %", "exact − printed", "noise up to",
                            "place in the paper", "place printed", "place exact", "difference"})
     table.columns.push_back({name, name});
-  for (const GradientPair& p : result.verdict.pairs) {
+  for (const experiment::GradientPair& p : result.verdict.pairs) {
     Cell noise = number_cell(noise_of_pair(p.difference, p.noise), 2), verdict{""};
     if (p.judged() && !p.difference->own_deviation) noise.text += " *";
     if (p.difference)
@@ -162,15 +163,15 @@ Table verdict_table(const ExperimentResult& result) {
   return table;
 }
 
-Table claims_table(const ExperimentResult& result) {
+Table claims_table(const experiment::ExperimentResult& result) {
   Table table{result.experiment.name + "-claims", {}, {}};
   for (const char* name : {"claim of the paper", "first", "its figure", "second", "its figure",
                            "first − second", "noise up to", "in the paper", "answer"})
     table.columns.push_back({name, name});
-  for (const ClaimResult& claim : result.claims)
-    for (const ClaimPair& p : claim.pairs) {
+  for (const experiment::ClaimResult& claim : result.claims)
+    for (const experiment::ClaimPair& p : claim.pairs) {
       const bool leads = &p == claim.pairs.data();
-      const int digits = claim.claim.figure == ClaimFigure::train_loss ? 3 : 2;
+      const int digits = claim.claim.figure == experiment::ClaimFigure::train_loss ? 3 : 2;
       const std::string text = fmt::format("{} ({}): {}", claim.claim.text,
                                            name_of(claim.claim.figure), to_string(claim.answer));
       table.rows.push_back({{leads ? text : "", std::nullopt, leads ? "claim" : ""},
@@ -186,4 +187,4 @@ Table claims_table(const ExperimentResult& result) {
   return table;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::report

@@ -4,15 +4,15 @@
 #include "experiment/results.h"
 #include "report/table.h"
 
-namespace orthobatch {
+namespace orthobatch::report {
 
 /// A row for each row: the paper's numbers beside ours.
-Table result_table(const ExperimentResult& result);
+Table result_table(const experiment::ExperimentResult& result);
 
 /// A row for each layer with both gradients.
-Table verdict_table(const ExperimentResult& result);
+Table verdict_table(const experiment::ExperimentResult& result);
 
 /// A row for each pair of each claim; the claim stands in its first.
-Table claims_table(const ExperimentResult& result);
+Table claims_table(const experiment::ExperimentResult& result);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::report

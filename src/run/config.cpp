@@ -10,14 +10,15 @@
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
 
-namespace orthobatch {
+namespace orthobatch::run {
 namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-const Names<Head> heads = {{Head::flat, "flat"}, {Head::average, "average"}, {Head::max, "max"}};
-const Names<Padding> paddings = {{Padding::valid, "valid"}, {Padding::same, "same"}};
+const io::Names<Head> heads = {
+    {Head::flat, "flat"}, {Head::average, "average"}, {Head::max, "max"}};
+const io::Names<Padding> paddings = {{Padding::valid, "valid"}, {Padding::same, "same"}};
 
 constexpr int64_t most_epochs = 100000;
 constexpr double largest_rate = 1e30;  // a step of training is in float
@@ -26,9 +27,9 @@ constexpr double largest_rate = 1e30;  // a step of training is in float
 
 template <typename Rules, typename Fields>
 void schedule_members(Rules& r, Fields& f) {
-  const Range rate = {0, largest_rate}, below_one = {0, 1, Range::below_high},
-              factor = {0, 1, Range::above_low}, batch = {2, largest_batch};
-  f.number("learning_rate", r.learning_rate, {0, largest_rate, Range::above_low});
+  const io::Range rate = {0, largest_rate}, below_one = {0, 1, io::Range::below_high},
+                  factor = {0, 1, io::Range::above_low}, batch = {2, largest_batch};
+  f.number("learning_rate", r.learning_rate, {0, largest_rate, io::Range::above_low});
   f.number("momentum", r.momentum, below_one);
   f.number("weight_decay", r.weight_decay, rate);
   f.integer("batch", r.batch, batch);
@@ -60,7 +61,7 @@ void deciding_members(Config& c, const std::string& layer, Fields& f) {
   f.choice("head", c.net.head, heads);
   f.choice("padding", c.net.padding, paddings);
   f.number("flat_exponent", c.net.flat_exponent, {0, 1});
-  f.number("initial_deviation", c.net.initial_deviation, {0, 100, Range::above_low});
+  f.number("initial_deviation", c.net.initial_deviation, {0, 100, io::Range::above_low});
   f.integer("sample_stride", c.net.sample_stride, {1, 31});
   f.list("blocks", c.net.blocks, BlockConfig{3, 1, 0, layer}, [](auto& block, auto& g) {
     g.integer("fov", block.fov, {1, 31});
@@ -83,7 +84,7 @@ void other_members(Config& c, Fields& f) {
   f.integer("threads", c.threads, {0, 1024});
   f.integer("augment_threads", c.augment_threads, {1, 256});
   f.integer("processes", c.processes, {1, most_processes});
-  f.number("checkpoint_minutes", c.checkpoint_minutes, {0, 1e9, Range::above_low});
+  f.number("checkpoint_minutes", c.checkpoint_minutes, {0, 1e9, io::Range::above_low});
   f.flag("fold", c.net.fold);
 }
 
@@ -95,19 +96,21 @@ class SettingList {
 
   explicit SettingList(std::string prefix = "") : prefix_(std::move(prefix)) {}
 
-  void number(const char* key, double value, const Range& range = {}) { add(key, value, range); }
+  void number(const char* key, double value, const io::Range& range = {}) {
+    add(key, value, range);
+  }
   void text(const char* key, const std::string& value) { add(key, value); }
   void flag(const char* key, bool value) { add(key, value); }
   template <typename Integer>
-  void integer(const char* key, Integer value, const Range& range = {}) {
+  void integer(const char* key, Integer value, const io::Range& range = {}) {
     add(key, value, range);
     out.back().integer = true;
   }
   template <typename Choice>
-  void choice(const char* key, Choice value, const Names<Choice>& names) {
-    add(key, name_of(value, names));
+  void choice(const char* key, Choice value, const io::Names<Choice>& names) {
+    add(key, io::name_of(value, names));
   }
-  void nullable(const char* key, const std::optional<double>&, const Range& range) {
+  void nullable(const char* key, const std::optional<double>&, const io::Range& range) {
     add(key, nullptr, range);
   }
   template <typename Members>
@@ -122,7 +125,7 @@ class SettingList {
   }
 
  private:
-  void add(const char* key, const json& value, const Range& range = {}) {
+  void add(const char* key, const json& value, const io::Range& range = {}) {
     out.push_back({prefix_ + key, value, range});
   }
 
@@ -132,7 +135,7 @@ class SettingList {
 void require(bool holds, const std::string& name, const std::string& expected, double found) {
   if (!holds)
     throw std::invalid_argument(
-        fmt::format("config: {}: expected {}, found {}", name, expected, number_text(found)));
+        fmt::format("config: {}: expected {}, found {}", name, expected, base::number_text(found)));
 }
 
 /// What hangs on more than one member.
@@ -142,8 +145,8 @@ void check_together(const TrainConfig& c) {
           static_cast<double>(c.schedule.batch));
   require(c.refresh_images != 1, "refresh_images", "0 (none), or 2 or more", 1);
   if (!c.image_size.empty()) {
-    parse_image_size(c.image_size, "config: image_size");
-    if (!is_own_data(c.data))
+    data::parse_image_size(c.image_size, "config: image_size");
+    if (!data::is_own_data(c.data))
       throw std::invalid_argument(fmt::format(
           "config: image_size: expected only with a folder of images, found with {}", c.data));
   }
@@ -157,8 +160,8 @@ void check_together(const TrainConfig& c) {
 }  // namespace
 
 TrainConfig paper_config(const std::string& data, const std::string& layer) {
-  require_data_name(data);
-  const bool own = is_own_data(data), svhn = own || data.rfind("svhn", 0) == 0;
+  data::require_data_name(data);
+  const bool own = data::is_own_data(data), svhn = own || data.rfind("svhn", 0) == 0;
   TrainConfig config;
   config.data = data;
   config.net.blocks = {{3, 1, svhn ? 32 : 16, layer}, {4, 2, 64, layer}, {3, 1, 128, layer}};
@@ -174,7 +177,7 @@ TrainConfig paper_config(const std::string& data, const std::string& layer) {
   return config;
 }
 
-nlohmann::json own_defaults(const OwnSurvey& survey) {
+nlohmann::json own_defaults(const data::OwnSurvey& survey) {
   constexpr int small_side = 32;  // pixels
   constexpr int64_t least_batch = 32, steps_wanted = 30;
   const bool small = survey.width <= small_side && survey.height <= small_side;
@@ -188,7 +191,7 @@ nlohmann::json own_defaults(const OwnSurvey& survey) {
 }
 
 TrainConfig config_from_json(const json& object, const std::string& name) {
-  JsonFields fields(object, name);
+  io::JsonFields fields(object, name);
   std::string data = "mnist", layer = "BN";
   fields.text("data", data);
   fields.text("layer", layer);
@@ -206,7 +209,7 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
 }
 
 ordered_json to_json(const TrainConfig& config) {
-  JsonWriter writer;
+  io::JsonWriter writer;
   deciding_members(config, "", writer);
   other_members(config, writer);
   return writer.out;
@@ -230,13 +233,13 @@ const SettingInfo& setting_info(const std::string& key) {
 }
 
 ordered_json deciding_settings(const TrainConfig& config) {
-  JsonWriter writer;
+  io::JsonWriter writer;
   deciding_members(config, "", writer);
   return writer.out;
 }
 
 bool decides_numbers(const std::string& key) {
-  JsonWriter others;
+  io::JsonWriter others;
   const TrainConfig any;
   other_members(any, others);
   return !others.out.contains(key);
@@ -250,11 +253,11 @@ void check_config(TrainConfig& config) {
 }
 
 void check_rules(const ScheduleRules& rules) {
-  JsonWriter writer;
+  io::JsonWriter writer;
   schedule_members(rules, writer);
   const json object = writer.out;
   ScheduleRules read;
-  JsonFields fields(object, "schedule");
+  io::JsonFields fields(object, "schedule");
   schedule_members(read, fields);
   require(rules.alpha_end >= rules.alpha_start, "schedule: alpha_end", "alpha_start or more",
           rules.alpha_end);
@@ -285,13 +288,13 @@ std::vector<std::pair<int64_t, int64_t>> map_sizes(const NetConfig& net, int64_t
   return sizes;
 }
 
-std::string to_string(Head head) { return name_of(head, heads); }
-std::string to_string(Padding padding) { return name_of(padding, paddings); }
+std::string to_string(Head head) { return io::name_of(head, heads); }
+std::string to_string(Padding padding) { return io::name_of(padding, paddings); }
 Head parse_head(const std::string& text, const std::string& where) {
-  return choice_of(text, heads, where);
+  return io::choice_of(text, heads, where);
 }
 Padding parse_padding(const std::string& text, const std::string& where) {
-  return choice_of(text, paddings, where);
+  return io::choice_of(text, paddings, where);
 }
 
 std::string layers_text(const TrainConfig& config) {
@@ -305,4 +308,4 @@ std::string layers_text(const TrainConfig& config) {
   return same ? blocks.front().layer : all;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::run

@@ -12,7 +12,7 @@
 #include "io/json.h"
 #include "io/json_fields.h"
 
-namespace orthobatch {
+namespace orthobatch::run {
 
 /// C(fov, stride, ·, channels): convolution, ReLU, the layer.
 struct BlockConfig {
@@ -94,7 +94,7 @@ struct TrainConfig {
   std::string data;        ///< mnist, svhn, svhn-train or synthetic; or a folder of one's own
   int64_t subset = 0;      ///< only the first so many training images; 0: all
   std::string image_size;  ///< that those of a folder get, "32x32"; empty: as docs/data.md says
-  Augmentation augment;
+  data::Augmentation augment;
   NetConfig net;
   ScheduleRules schedule;
   int64_t epochs = 25;
@@ -117,7 +117,7 @@ TrainConfig paper_config(const std::string& data, const std::string& layer);
 /// Settings for a user's own pictures, as config.json has them: the paper's net and rules for MNIST
 /// where the images are small and grey, else those for SVHN; and a batch that leaves an epoch of
 /// few images enough steps.
-nlohmann::json own_defaults(const OwnSurvey& survey);
+nlohmann::json own_defaults(const data::OwnSurvey& survey);
 
 /// A config, or the part of one that differs from the paper's, as read from JSON. `name` is what
 /// messages call its source. A key that does not exist, a wrong type or a number out of range is an
@@ -132,7 +132,7 @@ nlohmann::ordered_json to_json(const TrainConfig& config);
 struct SettingInfo {
   std::string key;
   nlohmann::json value;  ///< without being given: of the paper's net for MNIST
-  Range range;
+  io::Range range;
   bool integer = false;
 };
 const std::vector<SettingInfo>& all_settings();
@@ -166,4 +166,4 @@ Padding parse_padding(const std::string& text, const std::string& where);
 /// The layer specs, once where all blocks have the same: "ZCA(1e-5,1e12)", "BN | BN | ZCA(1e-5)".
 std::string layers_text(const TrainConfig& config);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::run

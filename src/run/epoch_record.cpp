@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace orthobatch {
+namespace orthobatch::run {
 namespace {
 
 using nlohmann::json;
@@ -72,7 +72,7 @@ bool better(const TestResult& a, const TestResult& b) {
 }
 
 nlohmann::ordered_json to_json(const EpochRecord& epoch) {
-  JsonWriter writer;
+  io::JsonWriter writer;
   line_members(epoch, writer);
   return writer.out;
 }
@@ -80,14 +80,14 @@ nlohmann::ordered_json to_json(const EpochRecord& epoch) {
 EpochRecord epoch_from_json(const json& line) {
   if (!line.is_object()) throw std::invalid_argument("expected an object, found damaged text");
   EpochRecord e;
-  JsonFields fields(line, "", JsonFields::Kind::record);
+  io::JsonFields fields(line, "", io::JsonFields::Kind::record);
   line_members(e, fields);
   fields.require({"epoch"});
   fields.require({"time"}, "an object");
-  JsonFields(line.at("time"), "time", JsonFields::Kind::record).require({"train_seconds"});
+  io::JsonFields(line.at("time"), "time", io::JsonFields::Kind::record).require({"train_seconds"});
   if (e.diverged) return e;
-  fields.require({"learning_rate", "batch", "train_loss", "train_error_percent",
-                  "test_error_percent"});
+  fields.require(
+      {"learning_rate", "batch", "train_loss", "train_error_percent", "test_error_percent"});
   fields.require({"layers"}, "a list");
   return e;
 }
@@ -95,7 +95,7 @@ EpochRecord epoch_from_json(const json& line) {
 std::string stop_reason(const StopRules& rules, const std::vector<EpochRecord>& epochs) {
   if (const EpochRecord* met = meets_target(rules, epochs))
     return fmt::format("test error {:.2f} % of epoch {} is within the target of {} %",
-                       met->test.error_percent, met->epoch, number_text(*rules.target_error));
+                       met->test.error_percent, met->epoch, base::number_text(*rules.target_error));
   if (rules.patience == 0 || epochs.empty()) return "";
   const EpochRecord* best = &epochs.front();
   for (const EpochRecord& e : epochs)
@@ -106,4 +106,4 @@ std::string stop_reason(const StopRules& rules, const std::vector<EpochRecord>& 
                      waited, rules.patience);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::run

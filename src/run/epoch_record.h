@@ -10,7 +10,7 @@
 
 #include "run/config.h"
 
-namespace orthobatch {
+namespace orthobatch::run {
 
 /// More than that, read from a file, is a mistake.
 constexpr int64_t most_images = 1'000'000'000'000;
@@ -108,4 +108,4 @@ void layer_list(Layers& layers, Fields& f) {
   });
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::run

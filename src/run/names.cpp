@@ -4,7 +4,7 @@
 
 #include "data/catalogue.h"
 
-namespace orthobatch {
+namespace orthobatch::run {
 namespace {
 
 bool stays(char c) {
@@ -15,7 +15,7 @@ bool stays(char c) {
 }  // namespace
 
 std::string run_name(const std::string& data, const std::string& row, uint64_t seed) {
-  std::string name = data_title(data);
+  std::string name = data::data_title(data);
   for (char& c : name) c = stays(c) ? c : '_';
   name += "-";
   for (const char c : row) {
@@ -27,4 +27,4 @@ std::string run_name(const std::string& data, const std::string& row, uint64_t s
   return name + "-seed" + std::to_string(seed);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::run

@@ -14,7 +14,7 @@
 #include "run/config.h"
 #include "run/names.h"
 
-namespace orthobatch {
+namespace orthobatch::run {
 namespace {
 
 using nlohmann::json;
@@ -35,13 +35,13 @@ void take_line(const json& line, RunRecord& run) {
 }
 
 void read_metrics(const std::string& path, RunRecord& run) {
-  std::istringstream lines(read_text(path, largest_file));
+  std::istringstream lines(io::read_text(path, largest_file));
   int number = 0;
   for (std::string text; std::getline(lines, text);) {
     ++number;
     if (text.empty()) continue;
     try {
-      take_line(parse_json_or_null(text), run);
+      take_line(io::parse_json_or_null(text), run);
     } catch (const std::invalid_argument& error) {
       run.problems.push_back(fmt::format("{}, line {}: {}", metrics_name, number, error.what()));
     }
@@ -59,9 +59,9 @@ void read_metrics(const std::string& path, RunRecord& run) {
 }
 
 void read_config(const std::string& path, RunRecord& run) {
-  const json object = parse_json(read_text(path), path);
+  const json object = io::parse_json(io::read_text(path), path);
   const TrainConfig config = config_from_json(object, path);
-  run.data = data_title(config.data);
+  run.data = data::data_title(config.data);
   run.layers = layers_text(config);
   nlohmann::ordered_json settings = deciding_settings(config);
   settings.erase("seed");
@@ -71,7 +71,7 @@ void read_config(const std::string& path, RunRecord& run) {
   run.stop = config.stop;
   run.threads = config.threads;
   run.processes = config.processes;
-  JsonFields fields(object, "", JsonFields::Kind::record);
+  io::JsonFields fields(object, "", io::JsonFields::Kind::record);
   fields.group("found", [&](auto& g) {
     g.integer("train_images", run.train_images, {0, most_images});
     g.integer("test_images", run.test_images, {0, most_images});
@@ -81,24 +81,27 @@ void read_config(const std::string& path, RunRecord& run) {
 
 /// Throws std::invalid_argument unless the page can draw it.
 void check_pictures(const json& pictures) {
-  const auto require = [](JsonFields& f, std::initializer_list<const char*> sizes,
+  const auto require = [](io::JsonFields& f, std::initializer_list<const char*> sizes,
                           std::initializer_list<const char*> texts) {
     double size = 0;
     std::string text;
     for (const char* key : sizes) f.number(key, size, {1, 1e6});
     for (const char* key : texts) f.text(key, text);
   };
-  JsonFields f(pictures, "", JsonFields::Kind::state);
+  io::JsonFields f(pictures, "", io::JsonFields::Kind::state);
   double number = 0;
   f.number("epoch", number, {0, 1e6});
   f.number("images", number, {0, 1e9});
-  f.group("filters",
-          [&](auto& g) { require(g, {"count", "height", "width", "channels"}, {"data"}); });
-  f.group("samples",
-          [&](auto& g) { require(g, {"columns", "height", "width", "channels"}, {"data"}); });
+  f.group("filters", [&](auto& g) {
+    require(g, {"count", "height", "width", "channels"}, {"data"});
+  });
+  f.group("samples", [&](auto& g) {
+    require(g, {"columns", "height", "width", "channels"}, {"data"});
+  });
   std::vector<int> layers;
-  f.list("layers", layers, 0,
-         [&](auto&, auto& g) { require(g, {"channels"}, {"before", "after", "spec"}); });
+  f.list("layers", layers, 0, [&](auto&, auto& g) {
+    require(g, {"channels"}, {"before", "after", "spec"});
+  });
 }
 
 /// A message about a file, with its name in place of its path: a report does not say where it was
@@ -118,8 +121,8 @@ const EpochRecord* RunRecord::best() const {
 }
 
 bool is_run(const std::string& folder) {
-  return file_exists(join_path(folder, config_name)) ||
-         file_exists(join_path(folder, metrics_name));
+  return io::file_exists(io::join_path(folder, config_name)) ||
+         io::file_exists(io::join_path(folder, metrics_name));
 }
 
 std::string missing_problem(const std::string& name) { return name + ": there is none"; }
@@ -132,8 +135,8 @@ RunRecord read_run(const std::string& path) {
   const std::pair<const char*, Reader> files[] = {{config_name, read_config},
                                                   {metrics_name, read_metrics}};
   for (const auto& [name, read] : files) {
-    const std::string file = join_path(path, name);
-    if (!file_exists(file)) {
+    const std::string file = io::join_path(path, name);
+    if (!io::file_exists(file)) {
       run.problems.push_back(missing_problem(name));
       continue;
     }
@@ -145,16 +148,16 @@ RunRecord read_run(const std::string& path) {
   }
   if (!run.last() || run.last()->epoch < run.epochs_wanted)
     run.stopped_early = stop_reason(run.stop, run.epochs);
-  const std::string failure = join_path(path, failed_name);
-  if (file_exists(failure)) {
+  const std::string failure = io::join_path(path, failed_name);
+  if (io::file_exists(failure)) {
     run.there = true;
     try {
-      std::istringstream text(read_text(failure));
+      std::istringstream text(io::read_text(failure));
       while (run.failed.empty() && std::getline(text, run.failed)) continue;
       const auto control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
       std::replace_if(run.failed.begin(), run.failed.end(), control, '?');  // terminals obey them
       if (run.failed.empty()) run.failed = "for a reason that was not written";
-    } catch (const FileError&) {
+    } catch (const io::FileError&) {
       run.failed = "for a reason that cannot be read";
     }
   }
@@ -162,19 +165,19 @@ RunRecord read_run(const std::string& path) {
 }
 
 json read_pictures(const std::string& path, std::vector<std::string>& problems) {
-  const std::string file = join_path(path, pictures_name);
-  if (!file_exists(file)) return nullptr;
+  const std::string file = io::join_path(path, pictures_name);
+  if (!io::file_exists(file)) return nullptr;
   try {
-    json pictures = parse_json_or_null(read_text(file, largest_file));
+    json pictures = io::parse_json_or_null(io::read_text(file, largest_file));
     check_pictures(pictures);
     return pictures;
   } catch (const std::invalid_argument& error) {
     problems.push_back(fmt::format("{}: {}", pictures_name, error.what()));
     return nullptr;
-  } catch (const FileError& error) {
+  } catch (const io::FileError& error) {
     problems.push_back(named(error.what(), file));
     return nullptr;
   }
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::run

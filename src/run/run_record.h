@@ -10,7 +10,7 @@
 
 #include "run/epoch_record.h"
 
-namespace orthobatch {
+namespace orthobatch::run {
 
 struct RunRecord {
   std::string path;
@@ -52,4 +52,4 @@ std::string missing_problem(const std::string& name);
 /// pictures.json; null where there is none or it is damaged, which becomes a problem of the run.
 nlohmann::json read_pictures(const std::string& path, std::vector<std::string>& problems);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::run

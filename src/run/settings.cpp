@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace orthobatch {
+namespace orthobatch::run {
 namespace {
 
 using nlohmann::json;
@@ -36,9 +36,10 @@ Setting parse_setting(const std::string& text) {
   const std::vector<std::string> names = setting_names();
   if (std::find(names.begin(), names.end(), setting.key) == names.end())
     throw std::invalid_argument(fmt::format("--set: no setting '{}', expected {}{}", setting.key,
-                                            join_choices(names), suggestion(setting.key, names)));
+                                            base::join_choices(names),
+                                            base::suggestion(setting.key, names)));
   const std::string value = text.substr(equals + 1);
-  setting.value = json::accept(value) ? parse_json(value, "--set " + setting.key) : json(value);
+  setting.value = json::accept(value) ? io::parse_json(value, "--set " + setting.key) : json(value);
   return setting;
 }
 
@@ -55,7 +56,7 @@ void require_changeable(const Setting& setting) {
     if (is_changeable(name)) names.push_back(name);
   throw std::invalid_argument(
       fmt::format("--set {}: a run keeps what it was begun with; expected {}", setting.key,
-                  join_choices(names)));
+                  base::join_choices(names)));
 }
 
 void apply_setting(const Setting& setting, json& config) {
@@ -68,4 +69,4 @@ void apply_setting(const Setting& setting, json& config) {
   if (inner.is_null() || inner.is_object()) inner[setting.key.substr(dot + 1)] = setting.value;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::run

@@ -8,7 +8,7 @@
 
 #include "run/config.h"
 
-namespace orthobatch {
+namespace orthobatch::run {
 
 /// Threads that were left open: as many as the machine has.
 void use_all_threads(TrainConfig& config, int sharers = 1);
@@ -31,4 +31,4 @@ void require_changeable(const Setting& setting);
 /// Puts it into a config.
 void apply_setting(const Setting& setting, nlohmann::json& config);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::run

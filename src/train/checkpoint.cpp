@@ -17,7 +17,7 @@
 #include "io/safetensors.h"
 #include "orthobatch/spec.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 namespace {
 
 using nlohmann::json;
@@ -45,7 +45,7 @@ std::string type_text(const std::string& dtype, const std::vector<int64_t>& shap
   return dtype + " " + json(shape).dump();
 }
 
-void put(Safetensors& file, const std::string& name, const torch::Tensor& tensor) {
+void put(io::Safetensors& file, const std::string& name, const torch::Tensor& tensor) {
   const torch::Tensor t = tensor.detach().cpu().contiguous();
   file.add(name, dtype_of(t), t.sizes().vec(), t.data_ptr(),
            static_cast<size_t>(t.numel()) * t.element_size());
@@ -67,8 +67,8 @@ typename States::key_type state_key(const States&, const torch::Tensor& paramete
 /// Takes the tensors of a file one by one: each must be there once and fit, none may be left.
 class TensorReader {
  public:
-  TensorReader(const Safetensors& file, const std::string& path) : file_(file), path_(path) {
-    for (const StoredTensor& tensor : file.tensors) left_[tensor.name] = &tensor;
+  TensorReader(const io::Safetensors& file, const std::string& path) : file_(file), path_(path) {
+    for (const io::StoredTensor& tensor : file.tensors) left_[tensor.name] = &tensor;
   }
 
   bool has(const std::string& name) const { return left_.count(name) > 0; }
@@ -78,37 +78,37 @@ class TensorReader {
     const std::string field = "tensor " + name,
                       expected = type_text(dtype_of(like), like.sizes().vec());
     const auto it = left_.find(name);
-    if (it == left_.end()) throw FileError(path_, field, expected, "none");
-    const StoredTensor& stored = *it->second;
+    if (it == left_.end()) throw io::FileError(path_, field, expected, "none");
+    const io::StoredTensor& stored = *it->second;
     if (const std::string found = type_text(stored.dtype, stored.shape); found != expected)
-      throw FileError(path_, field, expected, found);
+      throw io::FileError(path_, field, expected, found);
     left_.erase(it);
     const torch::Tensor out = torch::empty(like.sizes(), like.scalar_type());
     if (stored.size > 0)
       std::memcpy(out.data_ptr(), file_.bytes.data() + stored.offset, stored.size);
     if (out.is_floating_point() ? !out.isfinite().all().item<bool>() : out.lt(0).any().item<bool>())
-      throw FileError(path_, field, out.is_floating_point() ? "finite numbers" : "counts",
-                      out.is_floating_point() ? "NaN or infinite ones" : "negative ones");
+      throw io::FileError(path_, field, out.is_floating_point() ? "finite numbers" : "counts",
+                          out.is_floating_point() ? "NaN or infinite ones" : "negative ones");
     return out;
   }
 
   void refuse_others() const {
     if (!left_.empty())
-      throw FileError(path_, "tensors", "those of the net in its config",
-                      json(left_.begin()->first).dump() + " too");
+      throw io::FileError(path_, "tensors", "those of the net in its config",
+                          json(left_.begin()->first).dump() + " too");
   }
 
  private:
-  const Safetensors& file_;
+  const io::Safetensors& file_;
   const std::string& path_;
-  std::map<std::string, const StoredTensor*> left_;
+  std::map<std::string, const io::StoredTensor*> left_;
 };
 
 /// Bytes of the largest tensors of a net, without building it: a config in a small file may ask for
 /// more than the machine has.
-double least_size(const ImageShape& image, const NetConfig& config, size_t classes) {
+double least_size(const data::ImageShape& image, const run::NetConfig& config, size_t classes) {
   double size = 0, in = static_cast<double>(image.channels);
-  for (const BlockConfig& block : config.blocks) {
+  for (const run::BlockConfig& block : config.blocks) {
     const auto fov = static_cast<double>(block.fov), channels = static_cast<double>(block.channels);
     const LayerSpec spec = parse(block.layer);
     size += 4 * channels * in * fov * fov;
@@ -116,17 +116,18 @@ double least_size(const ImageShape& image, const NetConfig& config, size_t class
     if (spec.has_rotation()) size += 2 * channels * (channels - 1);
     in = channels;
   }
-  const auto [height, width] = map_sizes(config, image.height, image.width).back();
+  const auto [height, width] = run::map_sizes(config, image.height, image.width).back();
   const auto places = static_cast<double>(height * width);
-  return size + 4 * static_cast<double>(classes) * (config.head == Head::flat ? in * places : in);
+  return size +
+         4 * static_cast<double>(classes) * (config.head == run::Head::flat ? in * places : in);
 }
 
-void take_tensors(const Safetensors& file, Checkpoint& out) {
+void take_tensors(const io::Safetensors& file, Checkpoint& out) {
   const double least = least_size(out.image, out.config.net, out.classes.size());
   if (static_cast<double>(file.bytes.size()) < least)
-    throw FileError(out.path, "size",
-                    fmt::format("at least {:.0f} bytes for the net in its config", least),
-                    std::to_string(file.bytes.size()));
+    throw io::FileError(out.path, "size",
+                        fmt::format("at least {:.0f} bytes for the net in its config", least),
+                        std::to_string(file.bytes.size()));
   out.net = DigitNet(out.image, out.config.net, static_cast<int64_t>(out.classes.size()));
   const torch::NoGradGuard no_grad;
   TensorReader tensors(file, out.path);
@@ -135,9 +136,7 @@ void take_tensors(const Safetensors& file, Checkpoint& out) {
   const auto parameters = out.net->named_parameters();
   for (const auto& item : parameters)
     item.value().copy_(tensors.take(net_prefix + item.key(), item.value()));
-  const auto momentum_name = [&](size_t i) {
-    return momentum_prefix + parameters[i].key();
-  };
+  const auto momentum_name = [&](size_t i) { return momentum_prefix + parameters[i].key(); };
   const bool any = tensors.has(momentum_name(0));
   for (size_t i = 0; any && i < parameters.size(); ++i)
     out.momenta.push_back(tensors.take(momentum_name(i), parameters[i].value()));
@@ -151,15 +150,15 @@ void take_found(const json& config, int64_t& train_images, Checkpoint& out) {
   const auto require = [](bool holds, const std::string& expected) {
     if (!holds) throw std::invalid_argument("config: found: expected " + expected);
   };
-  JsonFields fields(config, "config", JsonFields::Kind::record);
+  io::JsonFields fields(config, "config", io::JsonFields::Kind::record);
   fields.require({"found"}, "an object");
   out.found = *fields.object("found");
-  JsonFields found(out.found, "config: found", JsonFields::Kind::state);
+  io::JsonFields found(out.found, "config: found", io::JsonFields::Kind::state);
   std::vector<int64_t> image;
-  found.integer("train_images", train_images, {1, most_images});
+  found.integer("train_images", train_images, {1, run::most_images});
   found.numbers("image", image, {1, 4096});
   found.numbers("mean", out.scale.mean);
-  found.numbers("deviation", out.scale.deviation, {0, 1e30, Range::above_low});
+  found.numbers("deviation", out.scale.deviation, {0, 1e30, io::Range::above_low});
   require(image.size() == 3, "rows, columns and channels as image");
   out.image = {image[0], image[1], image[2]};
   const auto channels = static_cast<size_t>(image[2]);
@@ -170,30 +169,31 @@ void take_found(const json& config, int64_t& train_images, Checkpoint& out) {
       require(name.is_string(), "texts as classes");
       out.classes.push_back(name);
     }
-    require(out.classes.size() >= 2 && out.classes.size() <= size_t{most_classes},
-            fmt::format("2 to {} classes", most_classes));
+    require(out.classes.size() >= 2 && out.classes.size() <= size_t{data::most_classes},
+            fmt::format("2 to {} classes", data::most_classes));
   } else {  // of the paper's data
-    for (int digit = 0; digit < digit_classes; ++digit)
+    for (int digit = 0; digit < data::digit_classes; ++digit)
       out.classes.push_back(std::to_string(digit));
   }
 }
 
-void take_texts(const Safetensors& file, Checkpoint& out) {
+void take_texts(const io::Safetensors& file, Checkpoint& out) {
   const auto text = [&](const char* key) {
     const auto it = file.metadata.find(key);
     if (it == file.metadata.end())
-      throw FileError(out.path, "checkpoint", std::string("its ") + key,
-                      "none: it is of another program");
+      throw io::FileError(out.path, "checkpoint", std::string("its ") + key,
+                          "none: it is of another program");
     return it->second;
   };
   if (const std::string format = text("format"); format != format_name)
-    throw FileError(out.path, "checkpoint format", format_name, json(format).dump().substr(0, 80));
-  if (const std::string sum = content_checksum(file, checksum_key); text(checksum_key) != sum)
-    throw FileError(out.path, "checkpoint: checksum",
-                    json(text(checksum_key)).dump().substr(0, 80), sum + ": it is damaged");
-  const json config = parse_json(text("config"), "config");
-  out.config = config_from_json(config, "config");
-  check_config(out.config);
+    throw io::FileError(out.path, "checkpoint format", format_name,
+                        json(format).dump().substr(0, 80));
+  if (const std::string sum = io::content_checksum(file, checksum_key); text(checksum_key) != sum)
+    throw io::FileError(out.path, "checkpoint: checksum",
+                        json(text(checksum_key)).dump().substr(0, 80), sum + ": it is damaged");
+  const json config = io::parse_json(text("config"), "config");
+  out.config = run::config_from_json(config, "config");
+  run::check_config(out.config);
   int64_t images = 0;
   take_found(config, images, out);
   out.state = parse_state(text("state"), out.config, images);
@@ -203,7 +203,7 @@ void take_texts(const Safetensors& file, Checkpoint& out) {
 
 void save_checkpoint(const std::string& path, const std::string& config, const TrainState& state,
                      const DigitNet& net, const torch::optim::SGD& optimizer) {
-  Safetensors file;
+  io::Safetensors file;
   file.metadata = {{"format", format_name}, {"config", config}, {"state", state_text(state)}};
   const auto parameters = net->named_parameters();
   for (const auto& item : parameters) put(file, net_prefix + item.key(), item.value());
@@ -211,33 +211,33 @@ void save_checkpoint(const std::string& path, const std::string& config, const T
   const std::vector<torch::Tensor> momenta = momenta_of(net, optimizer);
   for (size_t i = 0; i < momenta.size(); ++i)
     put(file, momentum_prefix + parameters[i].key(), momenta[i]);
-  file.metadata[checksum_key] = content_checksum(file, checksum_key);
-  write_file(path, safetensors_text(file, path));
+  file.metadata[checksum_key] = io::content_checksum(file, checksum_key);
+  io::write_file(path, io::safetensors_text(file, path));
 }
 
-Checkpoint parse_checkpoint(Bytes bytes, const std::string& path) {
+Checkpoint parse_checkpoint(io::Bytes bytes, const std::string& path) {
   Checkpoint out;
   out.path = path;
   try {
-    const Safetensors file = parse_safetensors(std::move(bytes), path);
+    const io::Safetensors file = io::parse_safetensors(std::move(bytes), path);
     take_texts(file, out);
     take_tensors(file, out);
-  } catch (const FileError&) {
+  } catch (const io::FileError&) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;  // of this machine, not of the file
   } catch (const std::exception& error) {
-    throw FileError(path, first_line(error.what()));
+    throw io::FileError(path, base::first_line(error.what()));
   }
   return out;
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
-  return parse_checkpoint(read_file(path, largest_checkpoint), path);
+  return parse_checkpoint(io::read_file(path, largest_checkpoint), path);
 }
 
-DataRequest test_request(const Checkpoint& checkpoint, const std::string& data) {
-  DataRequest request{data.empty() ? checkpoint.config.data : data, ""};
+data::DataRequest test_request(const Checkpoint& checkpoint, const std::string& data) {
+  data::DataRequest request{data.empty() ? checkpoint.config.data : data, ""};
   request.subset = checkpoint.config.subset;
   request.shape = checkpoint.image;
   request.classes = checkpoint.classes;
@@ -268,4 +268,4 @@ void restore_momenta(const std::vector<torch::Tensor>& momenta, const DigitNet& 
   }
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

@@ -14,15 +14,15 @@
 #include "train/net.h"
 #include "train/train_state.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// A checkpoint as read: all of it is checked, and fits together.
 struct Checkpoint {
   std::string path;
-  TrainConfig config;                ///< checked
+  run::TrainConfig config;           ///< checked
   nlohmann::json found;              ///< what config.json records of the data
-  ImageShape image;                  ///< of that data …
-  InputScale scale;                  ///< … and the scale of the net's input
+  data::ImageShape image;            ///< of that data …
+  data::InputScale scale;            ///< … and the scale of the net's input
   std::vector<std::string> classes;  ///< their names
   TrainState state;
   DigitNet net{nullptr};               ///< with its weights and statistics
@@ -38,12 +38,12 @@ constexpr uint64_t largest_checkpoint = uint64_t{1} << 32;
 /// Reads a file from its bytes. Throws FileError where it is damaged, of another
 /// program, or holds anything that a run of its config does not: a tensor too many or too few, one
 /// of another type or shape, a number that is not finite, a state that no training reaches.
-Checkpoint parse_checkpoint(Bytes bytes, const std::string& path);
+Checkpoint parse_checkpoint(io::Bytes bytes, const std::string& path);
 Checkpoint read_checkpoint(const std::string& path);
 
 /// Its test images, in the shape of its net and with the labels of its classes, be they a user's
 /// own; with a name of another data set those.
-DataRequest test_request(const Checkpoint& checkpoint, const std::string& data = "");
+data::DataRequest test_request(const Checkpoint& checkpoint, const std::string& data = "");
 
 /// The momenta of the net's parameters; none before the first step.
 std::vector<torch::Tensor> momenta_of(const DigitNet& net, const torch::optim::SGD& optimizer);
@@ -51,4 +51,4 @@ std::vector<torch::Tensor> momenta_of(const DigitNet& net, const torch::optim::S
 void restore_momenta(const std::vector<torch::Tensor>& momenta, const DigitNet& net,
                      torch::optim::SGD& optimizer);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

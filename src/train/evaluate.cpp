@@ -9,7 +9,7 @@
 
 #include "data/augment.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 namespace {
 
 constexpr int64_t images_at_once = 500;
@@ -31,16 +31,18 @@ double sum_over_ranks(Evaluation& result, double loss_sum, ranks::Ranks& ranks) 
 
 }  // namespace
 
-torch::Tensor net_input(const ImageSet& images, const InputScale& scale, int64_t first, int64_t n) {
-  const Resampler convert(images.height, images.width, images.channels, scale);
+torch::Tensor net_input(const data::ImageSet& images, const data::InputScale& scale, int64_t first,
+                        int64_t n) {
+  const data::Resampler convert(images.height, images.width, images.channels, scale);
   const torch::Tensor x = torch::empty({n, images.height, images.width, images.channels});
   for (int64_t i = 0; i < n; ++i)
     convert(images.image(first + i), x.data_ptr<float>() + i * images.image_size());
   return x.permute({0, 3, 1, 2});
 }
 
-std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const InputScale& scale,
-                                   const std::atomic<bool>& stop, ranks::Ranks& ranks) {
+std::optional<Evaluation> evaluate(DigitNet& net, const data::ImageSet& images,
+                                   const data::InputScale& scale, const std::atomic<bool>& stop,
+                                   ranks::Ranks& ranks) {
   if (net->fc->options.out_features() != images.classes)
     throw std::invalid_argument(fmt::format("classes: expected {} as the net has, found {} in {}",
                                             net->fc->options.out_features(), images.classes,
@@ -77,4 +79,4 @@ std::optional<Evaluation> evaluate(DigitNet& net, const ImageSet& images, const 
   return result;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

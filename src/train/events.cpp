@@ -11,7 +11,7 @@
 #include "io/file.h"
 #include "run/names.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 namespace {
 
 // Protobuf's wire format: a key is (field number << 3 | type).
@@ -67,7 +67,7 @@ std::string event_at(int64_t step) {
 
 /// TFRecord's sums are turned and shifted, so that a sum over data holding sums stays useful.
 uint32_t masked_crc(const std::string& data) {
-  const uint32_t crc = crc32c(data.data(), data.size());
+  const uint32_t crc = io::crc32c(data.data(), data.size());
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
@@ -76,9 +76,9 @@ uint32_t masked_crc(const std::string& data) {
 EventWriter::EventWriter(const std::string& directory, int64_t first_step) {
   char host[128] = "host";
   ::gethostname(host, sizeof host - 1);
-  const std::string name =
-      join_path(directory, events_prefix + std::to_string(static_cast<int64_t>(wall_time())) + "." +
-                               host + "." + std::to_string(::getpid()));
+  const std::string name = io::join_path(
+      directory, run::events_prefix + std::to_string(static_cast<int64_t>(wall_time())) + "." +
+                     host + "." + std::to_string(::getpid()));
   // Always a file of its own: a run may be taken up twice within a second.
   for (int attempt = 0; !file_; ++attempt) {
     path_ = attempt == 0 ? name : name + "." + std::to_string(attempt);
@@ -87,7 +87,7 @@ EventWriter::EventWriter(const std::string& directory, int64_t first_step) {
     if (fd >= 0)
       file_ = ::fdopen(fd, "wb");
     else if (errno != EEXIST || attempt == 1000)
-      throw FileError(path_, "cannot write", errno);
+      throw io::FileError(path_, "cannot write", errno);
   }
   std::string version = event_at(0);
   put_bytes(version, 3, "brain.Event:2");
@@ -124,7 +124,7 @@ void EventWriter::record(const std::string& event) {
   out += event;
   put_raw(out, masked_crc(event));
   if (std::fwrite(out.data(), 1, out.size(), file_) != out.size() || std::fflush(file_) != 0)
-    throw FileError(path_, "cannot write", errno);
+    throw io::FileError(path_, "cannot write", errno);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

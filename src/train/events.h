@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// Appends to one file for as long as it lives. A run that is taken up again writes another file
 /// beside it, which starts by telling TensorBoard from which step on it replaces what came before.
@@ -29,4 +29,4 @@ class EventWriter {
   std::FILE* file_ = nullptr;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 GradientSum::GradientSum(const std::vector<torch::Tensor>& parameters, ranks::Ranks& ranks,
                          int64_t bucket_bytes)
@@ -72,4 +72,4 @@ void GradientSum::finish() {
   for (Bucket& bucket : buckets_) bucket.sum();
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

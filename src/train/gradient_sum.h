@@ -12,7 +12,7 @@ namespace torch::autograd {
 struct Node;
 }
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// The parameters' gradients summed over ranks, in buckets that go out while the backward pass
 /// makes the next ones. The gradients are views of the buckets: whoever clears them calls `begin`.
@@ -50,4 +50,4 @@ class GradientSum {
   std::shared_ptr<GradientSum*> self_;                                ///< null when it is gone
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

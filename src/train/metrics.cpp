@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 namespace {
 
 std::optional<double> finite(double x) {
@@ -22,8 +22,8 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
-EpochRecord begun_record(const TrainState& state) {
-  EpochRecord record;
+run::EpochRecord begun_record(const TrainState& state) {
+  run::EpochRecord record;
   record.epoch = state.epoch + 1;
   record.steps = state.step;
   record.images = state.images;
@@ -35,9 +35,9 @@ EpochRecord begun_record(const TrainState& state) {
 
 }  // namespace
 
-std::vector<LayerRecord> layer_records(const std::vector<LayerSummary>& layers,
-                                       const std::vector<int64_t>& exchanges) {
-  std::vector<LayerRecord> out;
+std::vector<run::LayerRecord> layer_records(const std::vector<LayerSummary>& layers,
+                                            const std::vector<int64_t>& exchanges) {
+  std::vector<run::LayerRecord> out;
   for (const LayerSummary& l : layers) {
     const size_t i = out.size();
     out.push_back({l.name, l.spec, l.channels, finite(l.condition_number), finite(l.effective_rank),
@@ -46,10 +46,10 @@ std::vector<LayerRecord> layer_records(const std::vector<LayerSummary>& layers,
   return out;
 }
 
-EpochRecord epoch_record(const TrainState& state, const Evaluation& test, double test_seconds,
-                         const Decision& decision) {
+run::EpochRecord epoch_record(const TrainState& state, const Evaluation& test, double test_seconds,
+                              const run::Decision& decision) {
   const auto images = static_cast<double>(state.images);
-  EpochRecord record = begun_record(state);
+  run::EpochRecord record = begun_record(state);
   record.train_loss = state.loss_sum / images;
   record.curve_every = state.curve.every;
   for (const double loss : state.curve.loss) record.curve.push_back(rounded(loss));
@@ -64,13 +64,13 @@ EpochRecord epoch_record(const TrainState& state, const Evaluation& test, double
   return record;
 }
 
-EpochRecord diverged_record(const TrainState& state, const std::string& reason) {
-  EpochRecord record = begun_record(state);
+run::EpochRecord diverged_record(const TrainState& state, const std::string& reason) {
+  run::EpochRecord record = begun_record(state);
   record.diverged = reason;
   return record;
 }
 
-std::vector<std::pair<std::string, double>> scalars_of(const EpochRecord& r) {
+std::vector<std::pair<std::string, double>> scalars_of(const run::EpochRecord& r) {
   std::vector<std::pair<std::string, double>> out;
   const auto add = [&](const std::string& tag, std::optional<double> value) {
     if (value) out.emplace_back(tag, *value);
@@ -86,7 +86,7 @@ std::vector<std::pair<std::string, double>> scalars_of(const EpochRecord& r) {
   add("speed/images_per_second", r.time.images_per_second);
   add("speed/waited_percent", r.time.waited_percent);
   add("speed/exchange_percent", r.time.exchange_percent);
-  for (const LayerRecord& layer : r.layers) {
+  for (const run::LayerRecord& layer : r.layers) {
     add("condition_number/" + layer.name, layer.condition_number);
     add("effective_rank/" + layer.name, layer.effective_rank);
     add("floored/" + layer.name, static_cast<double>(layer.floored));
@@ -96,17 +96,17 @@ std::vector<std::pair<std::string, double>> scalars_of(const EpochRecord& r) {
   return out;
 }
 
-std::string epoch_text(const EpochRecord& r, int64_t epochs, bool best) {
+std::string epoch_text(const run::EpochRecord& r, int64_t epochs, bool best) {
   return fmt::format(
       "epoch {}/{}: test error {:.2f} %{} loss {:.4f}, training error {:.2f} % loss {:.4f}, "
       "learning rate {:.4g}, batch {}, {:.0f} images/s, {}, waited {:.2f} %{}",
       r.epoch, epochs, r.test.error_percent, best ? " (best)" : "", r.test.loss.value_or(NAN),
       r.train_error_percent, r.train_loss, r.settings.learning_rate, r.settings.batch,
-      r.time.images_per_second, duration_text(r.time.train_seconds + r.time.test_seconds),
+      r.time.images_per_second, base::duration_text(r.time.train_seconds + r.time.test_seconds),
       r.time.waited_percent,
       r.time.exchange_percent
           ? fmt::format(", between processes {:.1f} %", *r.time.exchange_percent)
           : "");
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

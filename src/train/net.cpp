@@ -8,9 +8,9 @@
 
 #include <cmath>
 
-namespace orthobatch {
+namespace orthobatch::train {
 
-BlockImpl::BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& config,
+BlockImpl::BlockImpl(int64_t in_channels, int64_t padding, const run::BlockConfig& config,
                      int64_t sample_stride) {
   conv = register_module(
       "conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(in_channels, config.channels, config.fov)
@@ -26,20 +26,21 @@ torch::Tensor BlockImpl::forward(const torch::Tensor& x) {
   return norm(conv(x).relu_());
 }
 
-DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config, int64_t classes)
+DigitNetImpl::DigitNetImpl(const data::ImageShape& image, const run::NetConfig& config,
+                           int64_t classes)
     : head_(config.head) {
   int64_t channels = image.channels;
-  for (const BlockConfig& block : config.blocks) {
-    blocks.push_back(
-        register_module("block" + std::to_string(blocks.size() + 1),
-                        Block(channels, padding_of(config, block), block, config.sample_stride)));
+  for (const run::BlockConfig& block : config.blocks) {
+    blocks.push_back(register_module(
+        "block" + std::to_string(blocks.size() + 1),
+        Block(channels, run::padding_of(config, block), block, config.sample_stride)));
     channels = block.channels;
   }
-  const auto [height, width] = map_sizes(config, image.height, image.width).back();
+  const auto [height, width] = run::map_sizes(config, image.height, image.width).back();
   const int64_t places = height * width;
   flat_scale_ = std::pow(static_cast<double>(places), -config.flat_exponent);
   fc = register_module(
-      "fc", torch::nn::Linear(head_ == Head::flat ? channels * places : channels, classes));
+      "fc", torch::nn::Linear(head_ == run::Head::flat ? channels * places : channels, classes));
   for (Block& block : blocks)
     block->conv->weight.set_data(block->conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
   name_layers(*this);
@@ -50,10 +51,10 @@ DigitNetImpl::DigitNetImpl(const ImageShape& image, const NetConfig& config, int
   for (size_t k = 0; k + 1 < blocks.size(); ++k)
     folded_.push_back(folds(k) ? FoldedConv2d(blocks[k]->norm, blocks[k + 1]->conv)
                                : FoldedConv2d(nullptr));
-  if (folds(blocks.size() - 1) && head_ != Head::max) {
+  if (folds(blocks.size() - 1) && head_ != run::Head::max) {
     folded_fc_ = FoldedLinear(blocks.back()->norm, fc,
-                              head_ == Head::average ? Pooling::average : Pooling::none);
-    if (head_ == Head::flat) folded_fc_->scale = flat_scale_;
+                              head_ == run::Head::average ? Pooling::average : Pooling::none);
+    if (head_ == run::Head::flat) folded_fc_->scale = flat_scale_;
   }
 }
 
@@ -69,11 +70,11 @@ torch::Tensor DigitNetImpl::before_last_layer(torch::Tensor x) {
 
 torch::Tensor DigitNetImpl::read_by_fc(const torch::Tensor& z) {
   switch (head_) {
-    case Head::average:
+    case run::Head::average:
       return fc(z.mean({2, 3}));
-    case Head::max:
+    case run::Head::max:
       return fc(z.amax({2, 3}));
-    case Head::flat:
+    case run::Head::flat:
       break;
   }
   // Scaling the product in place of its factor spares a pass over all places.
@@ -94,11 +95,11 @@ torch::nn::Sequential DigitNetImpl::as_sequential() const {
     out->push_back("relu" + number, torch::nn::ReLU(/*inplace=*/true));
     out->push_back("norm" + number, blocks[k]->norm);
   }
-  if (head_ == Head::average) out->push_back("average", torch::nn::AdaptiveAvgPool2d(1));
-  if (head_ == Head::max) out->push_back("max", torch::nn::AdaptiveMaxPool2d(1));
+  if (head_ == run::Head::average) out->push_back("average", torch::nn::AdaptiveAvgPool2d(1));
+  if (head_ == run::Head::max) out->push_back("max", torch::nn::AdaptiveMaxPool2d(1));
   out->push_back("flatten", torch::nn::Flatten());
   torch::nn::Linear scaled(fc->options);
-  const double scale = head_ == Head::flat ? flat_scale_ : 1;
+  const double scale = head_ == run::Head::flat ? flat_scale_ : 1;
   scaled->weight.set_data(fc->weight.detach() * scale);
   scaled->bias.set_data(fc->bias.detach().clone());
   out->push_back("fc", scaled);
@@ -139,4 +140,4 @@ void refresh_statistics(DigitNet& net, int64_t batches,
   net->train(was_training);
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

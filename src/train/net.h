@@ -14,12 +14,13 @@
 #include "orthobatch/modules.h"
 #include "run/config.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// C(fov, stride, in, out): convolution, ReLU, a BatchOrtho layer.
 class BlockImpl : public torch::nn::Module {
  public:
-  BlockImpl(int64_t in_channels, int64_t padding, const BlockConfig& config, int64_t sample_stride);
+  BlockImpl(int64_t in_channels, int64_t padding, const run::BlockConfig& config,
+            int64_t sample_stride);
   torch::Tensor forward(const torch::Tensor& x);
 
   torch::nn::Conv2d conv{nullptr};
@@ -32,7 +33,8 @@ TORCH_MODULE(Block);
 /// says so and they are no BN: parameters and their names are the same either way.
 class DigitNetImpl : public torch::nn::Module {
  public:
-  DigitNetImpl(const ImageShape& image, const NetConfig& config, int64_t classes = digit_classes);
+  DigitNetImpl(const data::ImageShape& image, const run::NetConfig& config,
+               int64_t classes = data::digit_classes);
   torch::Tensor forward(const torch::Tensor& x);
 
   /// Its own modules in a row; FC is a copy, with the scale of a flat head in its weights.
@@ -49,7 +51,7 @@ class DigitNetImpl : public torch::nn::Module {
   torch::Tensor before_last_layer(torch::Tensor x);
   torch::Tensor read_by_fc(const torch::Tensor& z);
 
-  Head head_;
+  run::Head head_;
   double flat_scale_;
   // Over the modules above, and not among this net's own: null where a layer is not folded.
   std::vector<FoldedConv2d> folded_;  // layer k into the convolution of block k + 1
@@ -66,4 +68,4 @@ void initialize(DigitNet& net, const torch::Tensor& first_batch, double deviatio
 /// with the weights the net has now.
 void refresh_statistics(DigitNet& net, int64_t batches, const std::function<torch::Tensor()>& next);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

@@ -11,7 +11,7 @@
 #include "orthobatch/spec.h"
 #include "train/evaluate.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 namespace {
 
 using nlohmann::ordered_json;
@@ -30,10 +30,10 @@ std::string upper_triangle(const torch::Tensor& matrix) {
   std::vector<uint8_t> bytes;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = i; j < n; ++j) bytes.push_back(quantized(m.data_ptr<double>()[i * n + j]));
-  return base64(bytes);
+  return io::base64(bytes);
 }
 
-torch::Tensor first_images(const DataSet& data) {
+torch::Tensor first_images(const data::DataSet& data) {
   const int64_t n = std::min(images_shown_to_net, data.test.count());
   return net_input(data.test, data.scale, 0, n);
 }
@@ -59,11 +59,12 @@ ordered_json filters(DigitNet& net) {
   for (int64_t i = 0; i < w.numel(); ++i)
     bytes.push_back(quantized(w.data_ptr<float>()[i] / scale));
   return {{"count", w.size(0)},    {"height", w.size(1)}, {"width", w.size(2)},
-          {"channels", w.size(3)}, {"scale", scale},      {"data", base64(bytes)}};
+          {"channels", w.size(3)}, {"scale", scale},      {"data", io::base64(bytes)}};
 }
 
-ordered_json samples(const ImageSet& set, const Augmentation& augmentation, uint64_t seed) {
-  Augmenter augment(set, picture_scale(set.channels), augmentation, seed);
+ordered_json samples(const data::ImageSet& set, const data::Augmentation& augmentation,
+                     uint64_t seed) {
+  data::Augmenter augment(set, data::picture_scale(set.channels), augmentation, seed);
   std::vector<float> values(set.image_size());
   std::vector<uint8_t> bytes;
   for (int label = 0; label < std::min(set.classes, sample_rows); ++label) {
@@ -73,19 +74,19 @@ ordered_json samples(const ImageSet& set, const Augmentation& augmentation, uint
     bytes.insert(bytes.end(), set.image(index), set.image(index) + set.image_size());
     for (int epoch = 1; epoch < sample_columns; ++epoch) {
       augment(epoch, index, values.data());
-      for (const float v : values) bytes.push_back(picture_byte(v));
+      for (const float v : values) bytes.push_back(data::picture_byte(v));
     }
   }
   return {{"columns", sample_columns},
           {"height", set.height},
           {"width", set.width},
           {"channels", set.channels},
-          {"data", base64(bytes)}};
+          {"data", io::base64(bytes)}};
 }
 
 }  // namespace
 
-ordered_json net_pictures(DigitNet& net, const DataSet& data, const TrainConfig& config,
+ordered_json net_pictures(DigitNet& net, const data::DataSet& data, const run::TrainConfig& config,
                           int64_t epoch) {
   const torch::NoGradGuard no_grad;
   const bool was_training = net->is_training();
@@ -99,4 +100,4 @@ ordered_json net_pictures(DigitNet& net, const DataSet& data, const TrainConfig&
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

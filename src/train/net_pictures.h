@@ -7,7 +7,7 @@
 #include "run/config.h"
 #include "train/net.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// pictures.json of a run. Arrays of bytes are base64:
 ///   layers[].before, after  correlations of the feature maps over `images` test images, with the
@@ -15,9 +15,8 @@ namespace orthobatch {
 ///   filters.data            the first convolution, count × height × width × channels,
 ///                           128 + 127 w / scale
 ///   samples.data            one training image of each class, of ten at most, as it is and as
-///   `columns` − 1 epochs
-///                           see it: images of height × width × channels
-nlohmann::ordered_json net_pictures(DigitNet& net, const DataSet& data, const TrainConfig& config,
-                                    int64_t epoch);
+///                           `columns` − 1 epochs see it: images of height × width × channels
+nlohmann::ordered_json net_pictures(DigitNet& net, const data::DataSet& data,
+                                    const run::TrainConfig& config, int64_t epoch);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// What is told of a training while it goes on. As it is, nothing is shown.
 class Progress {
@@ -33,4 +33,4 @@ class Progress {
   virtual void clear() {}
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

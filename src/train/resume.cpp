@@ -10,7 +10,7 @@
 #include "io/file.h"
 #include "io/json.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 namespace {
 
 using nlohmann::json;
@@ -22,10 +22,10 @@ constexpr uint64_t largest_metrics = uint64_t{1} << 28;
 /// and going on from an older one would write over it.
 std::optional<Checkpoint> newest_checkpoint(const RunFolder& folder, std::string& complaint) {
   for (const std::string& path : folder.checkpoints()) {
-    Bytes bytes = read_file(path, largest_checkpoint);
+    io::Bytes bytes = io::read_file(path, largest_checkpoint);
     try {
       return parse_checkpoint(std::move(bytes), path);
-    } catch (const FileError& error) {
+    } catch (const io::FileError& error) {
       if (complaint.empty()) complaint = error.what();
     }
   }
@@ -33,22 +33,24 @@ std::optional<Checkpoint> newest_checkpoint(const RunFolder& folder, std::string
   return std::nullopt;
 }
 
-TrainConfig config_with(json object, const std::vector<Setting>& changes, const std::string& name) {
-  for (const Setting& change : changes) apply_setting(change, object);
-  TrainConfig config = config_from_json(object, name);
-  use_all_threads(config);
-  check_config(config);
+run::TrainConfig config_with(json object, const std::vector<run::Setting>& changes,
+                             const std::string& name) {
+  for (const run::Setting& change : changes) run::apply_setting(change, object);
+  run::TrainConfig config = run::config_from_json(object, name);
+  run::use_all_threads(config);
+  run::check_config(config);
   return config;
 }
 
 /// What a config.json, after these changes, says of the run's numbers and data.
-json facts_of(const json& config, const std::vector<Setting>& changes, const std::string& name) {
-  json out = deciding_settings(config_with(config, changes, name));
+json facts_of(const json& config, const std::vector<run::Setting>& changes,
+              const std::string& name) {
+  json out = run::deciding_settings(config_with(config, changes, name));
   out["found"] = config.value("found", json());
   return out;
 }
 
-json facts_of(const Checkpoint& checkpoint, const std::vector<Setting>& changes) {
+json facts_of(const Checkpoint& checkpoint, const std::vector<run::Setting>& changes) {
   json config = to_json(checkpoint.config);
   config["found"] = checkpoint.found;
   return facts_of(config, changes, checkpoint.path);
@@ -60,7 +62,7 @@ json changes_of(const json& config, const std::string& path) {
   bool good = list.is_array();
   for (const json& change : list)
     good = good && change.is_object() && change.value("from", json()).is_object();
-  if (!good) throw FileError(path, "changed", "a list of changes", "something else");
+  if (!good) throw io::FileError(path, "changed", "a list of changes", "something else");
   return list;
 }
 
@@ -68,67 +70,67 @@ json changes_of(const json& config, const std::string& path) {
 /// killed between the writing of the two, or go back to an older checkpoint. Where config.json had
 /// the checkpoint's settings at no time, the first difference is refused, unless `changes` undo it.
 size_t changes_ahead(const json& config, const Checkpoint& checkpoint,
-                     const std::vector<Setting>& changes, const std::string& path) {
+                     const std::vector<run::Setting>& changes, const std::string& path) {
   const json recorded = changes_of(config, path);
-  for (const std::vector<Setting>& made : {std::vector<Setting>{}, changes}) {
+  for (const std::vector<run::Setting>& made : {std::vector<run::Setting>{}, changes}) {
     const json expected = facts_of(checkpoint, made);
     json then = config;
     for (size_t undone = 0;; ++undone) {
       if (facts_of(then, made, path) == expected) return undone;
       if (undone == recorded.size()) break;
       for (const auto& [key, value] : recorded[recorded.size() - 1 - undone].at("from").items())
-        apply_setting({key, value}, then);
+        run::apply_setting({key, value}, then);
     }
   }
-  const Difference d =
-      differences(facts_of(checkpoint, changes), facts_of(config, changes, path)).front();
-  const std::string hint = is_changeable(d.key)
+  const io::Difference d =
+      io::differences(facts_of(checkpoint, changes), facts_of(config, changes, path)).front();
+  const std::string hint = run::is_changeable(d.key)
                                ? fmt::format("a change is made with --set {}=VALUE", d.key)
                                : "they are of two runs";
-  throw FileError(path, d.key, fmt::format("{} as in {}", d.expected.dump(), checkpoint.path),
-                  d.found.dump() + ": " + hint);
+  throw io::FileError(path, d.key, fmt::format("{} as in {}", d.expected.dump(), checkpoint.path),
+                      d.found.dump() + ": " + hint);
 }
 
 /// The lines of the epochs that the checkpoint has made. The file may have more, where the run was
 /// killed before its next checkpoint or where that one was lost.
 std::string lines_of(const RunFolder& folder, const Checkpoint& checkpoint) {
   const std::string text =
-      name_taken(folder.metrics()) ? read_text(folder.metrics(), largest_metrics) : "";
+      name_taken(folder.metrics()) ? io::read_text(folder.metrics(), largest_metrics) : "";
   const int64_t epochs = checkpoint.state.epoch;
   size_t end = 0;
   for (int64_t line = 0; line < epochs; ++line) {
     const size_t newline = text.find('\n', end);
     if (newline == std::string::npos)
-      throw FileError(folder.metrics(), "lines",
-                      fmt::format("{}, the epochs that {} has made", epochs, checkpoint.path),
-                      std::to_string(line));
+      throw io::FileError(folder.metrics(), "lines",
+                          fmt::format("{}, the epochs that {} has made", epochs, checkpoint.path),
+                          std::to_string(line));
     end = newline + 1;
   }
   const std::string lines = text.substr(0, end);
   // Without an epoch to compare there may be two more, and the line of one that diverged.
   const bool others = epochs == 0 && std::count(text.begin(), text.end(), '\n') > 2;
-  if (others || md5_hex(lines.data(), lines.size()) != checkpoint.state.metrics_md5)
-    throw FileError(folder.metrics(), "lines", "the epochs of " + checkpoint.path,
-                    "others: it is of another run, or was changed");
+  if (others || io::md5_hex(lines.data(), lines.size()) != checkpoint.state.metrics_md5)
+    throw io::FileError(folder.metrics(), "lines", "the epochs of " + checkpoint.path,
+                        "others: it is of another run, or was changed");
   return lines;
 }
 
-std::vector<EpochRecord> epochs_of(const std::string& lines, const std::string& path) {
-  std::vector<EpochRecord> out;
+std::vector<run::EpochRecord> epochs_of(const std::string& lines, const std::string& path) {
+  std::vector<run::EpochRecord> out;
   std::istringstream text(lines);
   for (std::string line; std::getline(text, line);)
-    out.push_back(epoch_from_json(parse_json(line, path)));
+    out.push_back(run::epoch_from_json(io::parse_json(line, path)));
   return out;
 }
 
 /// Those that config.json has and the checkpoint too, and one that leads from there to `config`.
 ordered_json changes_to_record(const json& recorded, size_t ahead, const Checkpoint& checkpoint,
-                               const TrainConfig& config) {
+                               const run::TrainConfig& config) {
   ordered_json out = ordered_json::array();
   for (size_t i = 0; i + ahead < recorded.size(); ++i) out.push_back(ordered_json(recorded[i]));
   ordered_json from;
-  for (const Difference& d :
-       differences(deciding_settings(checkpoint.config), deciding_settings(config)))
+  for (const io::Difference& d :
+       io::differences(run::deciding_settings(checkpoint.config), run::deciding_settings(config)))
     from[d.key] = d.expected;
   if (!from.is_null())
     out.push_back(ordered_json{
@@ -137,9 +139,9 @@ ordered_json changes_to_record(const json& recorded, size_t ahead, const Checkpo
 }
 
 /// Settings that a run starts with, changed in the middle of it, hold from now on.
-void follow_changes(const TrainConfig& config, Checkpoint& checkpoint) {
-  const ScheduleRules &before = checkpoint.config.schedule, &now = config.schedule;
-  StepSettings& settings = checkpoint.state.schedule.now;
+void follow_changes(const run::TrainConfig& config, Checkpoint& checkpoint) {
+  const run::ScheduleRules &before = checkpoint.config.schedule, &now = config.schedule;
+  run::StepSettings& settings = checkpoint.state.schedule.now;
   if (now.learning_rate != before.learning_rate) settings.learning_rate = now.learning_rate;
   if (now.momentum != before.momentum) settings.momentum = now.momentum;
   if (now.alpha_start != before.alpha_start) settings.alpha = now.alpha_start;
@@ -153,16 +155,16 @@ void follow_changes(const TrainConfig& config, Checkpoint& checkpoint) {
 
 }  // namespace
 
-Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes) {
+Resumption open_run(const RunFolder& folder, const std::vector<run::Setting>& changes) {
   Resumption out;
   out.checkpoint = newest_checkpoint(folder, out.complaint);
   const std::string path = folder.config();
-  if (!name_taken(path)) throw FileError(path, "file", "the config of a run", "none");
-  const json config = parse_json(read_text(path), path);
+  if (!name_taken(path)) throw io::FileError(path, "file", "the config of a run", "none");
+  const json config = io::parse_json(io::read_text(path), path);
   out.config = config_with(config, changes, path);
   if (!out.checkpoint) {
-    if (name_taken(folder.metrics()) && !read_text(folder.metrics(), largest_metrics).empty())
-      throw FileError(folder.metrics(), "file", "a checkpoint beside it", "none");
+    if (name_taken(folder.metrics()) && !io::read_text(folder.metrics(), largest_metrics).empty())
+      throw io::FileError(folder.metrics(), "file", "a checkpoint beside it", "none");
     return out;
   }
   Checkpoint& checkpoint = *out.checkpoint;
@@ -174,13 +176,13 @@ Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes
         fmt::format("epochs: expected {} or more, which {} has made already, found {}",
                     checkpoint.state.epoch, folder.path(), out.config.epochs));
   // More epochs for a run that its rules ended: they count from here.
-  StopRules& stop = out.config.stop;
-  if (out.config.epochs > config_from_json(config, path).epochs &&
-      !stop_reason(stop, out.epochs).empty())
+  run::StopRules& stop = out.config.stop;
+  if (out.config.epochs > run::config_from_json(config, path).epochs &&
+      !run::stop_reason(stop, out.epochs).empty())
     stop.from = checkpoint.state.epoch;
   out.changed = changes_to_record(changes_of(config, path), ahead, checkpoint, out.config);
   follow_changes(out.config, checkpoint);
   return out;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

@@ -9,15 +9,15 @@
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// Where a run goes on.
 struct Resumption {
-  TrainConfig config;                    ///< config.json's, with the changes asked for
+  run::TrainConfig config;               ///< config.json's, with the changes asked for
   std::optional<Checkpoint> checkpoint;  ///< none: the run has not begun
   std::string complaint;  ///< what is wrong with a newer checkpoint that was passed over
   std::string metrics;    ///< the lines of the epochs that the checkpoint has made, …
-  std::vector<EpochRecord> epochs;  ///< … and what they say
+  std::vector<run::EpochRecord> epochs;  ///< … and what they say
   /// Config.json's "changed": for each change of a setting that decides the numbers, the epoch and
   /// step it was made after, and under "from" what it was.
   nlohmann::ordered_json changed = nlohmann::ordered_json::array();
@@ -28,6 +28,6 @@ struct Resumption {
 /// read, as opposed to one that is damaged; and where none is whole. Lines of metrics.jsonl beyond
 /// the checkpoint are made again. Throws std::invalid_argument for `changes` that are out of range
 /// or that the run is past. Nothing is written.
-Resumption open_run(const RunFolder& folder, const std::vector<Setting>& changes = {});
+Resumption open_run(const RunFolder& folder, const std::vector<run::Setting>& changes = {});
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <thread>
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 RunFolder::RunFolder(const std::string& path) : path_(path) {
-  make_directories(path);
-  lock_ = open_own_file(in(lock_name)).release();
+  io::make_directories(path);
+  lock_ = io::open_own_file(in(run::lock_name)).release();
   if (!lock()) {
     ::close(lock_);
     throw RunInUse(path);
@@ -35,14 +35,14 @@ void RunFolder::remove_leftovers() const {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name == next_name || is_temporary_name(name))
+    if (name == run::next_name || io::is_temporary_name(name))
       std::filesystem::remove(entry.path(), ignored);
   }
 }
 
 RunFolder::~RunFolder() { ::close(lock_); }
 
-std::string RunFolder::in(const char* name) const { return join_path(path_, name); }
+std::string RunFolder::in(const char* name) const { return io::join_path(path_, name); }
 
 std::vector<std::string> RunFolder::checkpoints() const {
   std::vector<std::string> out;
@@ -53,7 +53,7 @@ std::vector<std::string> RunFolder::checkpoints() const {
 
 void RunFolder::save(const std::string& path, const std::string& config, const TrainState& state,
                      const DigitNet& net, const torch::optim::SGD& optimizer) const {
-  const std::string fresh = in(next_name);
+  const std::string fresh = in(run::next_name);
   save_checkpoint(fresh, config, state, net, optimizer);
   if (path == last()) {
     // A second name for the old one first, so that `last` is there at every moment. Without hard
@@ -62,8 +62,8 @@ void RunFolder::save(const std::string& path, const std::string& config, const T
     (void)!::link(last().c_str(), previous().c_str());
   }
   // In place of whatever has the name: a link is replaced, not followed.
-  if (::rename(fresh.c_str(), path.c_str()) != 0) throw FileError(path, "cannot rename", errno);
-  sync_directory(path_);
+  if (::rename(fresh.c_str(), path.c_str()) != 0) throw io::FileError(path, "cannot rename", errno);
+  io::sync_directory(path_);
 }
 
 bool name_taken(const std::string& path) {
@@ -72,4 +72,4 @@ bool name_taken(const std::string& path) {
          std::filesystem::file_type::not_found;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

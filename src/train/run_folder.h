@@ -8,11 +8,11 @@
 #include "run/names.h"
 #include "train/checkpoint.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 
-struct RunInUse : FileError {
+struct RunInUse : io::FileError {
   explicit RunInUse(const std::string& path)
-      : FileError(path, "another process is training in this folder") {}
+      : io::FileError(path, "another process is training in this folder") {}
 };
 
 /// Whether a name is taken, be it by a folder, a device or a link that leads nowhere.
@@ -29,11 +29,11 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  std::string config() const { return in(config_name); }
-  std::string metrics() const { return in(metrics_name); }
-  std::string last() const { return in(last_name); }
-  std::string previous() const { return in(previous_name); }
-  std::string best() const { return in(best_name); }
+  std::string config() const { return in(run::config_name); }
+  std::string metrics() const { return in(run::metrics_name); }
+  std::string last() const { return in(run::last_name); }
+  std::string previous() const { return in(run::previous_name); }
+  std::string best() const { return in(run::best_name); }
   /// What a run may go on from and is there, newest first.
   std::vector<std::string> checkpoints() const;
 
@@ -52,4 +52,4 @@ class RunFolder {
   int lock_ = -1;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

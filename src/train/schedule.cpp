@@ -7,10 +7,10 @@
 
 #include "base/text.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 
-Schedule::Schedule(const ScheduleRules& rules) : rules_(rules) {
-  check_rules(rules);
+Schedule::Schedule(const run::ScheduleRules& rules) : rules_(rules) {
+  run::check_rules(rules);
   now_ = {rules.learning_rate, rules.momentum, rules.alpha_start, rules.batch};
 }
 
@@ -21,12 +21,12 @@ void Schedule::restore(const State& state) {
 }
 
 std::string Schedule::slow_down() {
-  const StepSettings before = now_;
+  const run::StepSettings before = now_;
   std::string action;
   const auto say = [&](const std::string& what, double from, double to) {
     if (from == to) return;
-    action += fmt::format("{}{} {} -> {}", action.empty() ? "" : ", ", what, number_text(from),
-                          number_text(to));
+    action += fmt::format("{}{} {} -> {}", action.empty() ? "" : ", ", what,
+                          base::number_text(from), base::number_text(to));
   };
   if (now_.batch < rules_.max_batch) {
     now_.batch = std::min(2 * now_.batch, rules_.max_batch);
@@ -43,8 +43,8 @@ std::string Schedule::slow_down() {
   return action.empty() ? "none: the learning rate is at its least" : action;
 }
 
-Decision Schedule::finish_epoch(double loss) {
-  Decision decision;
+run::Decision Schedule::finish_epoch(double loss) {
+  run::Decision decision;
   decision.action = "none";
   if (!lowest_loss_) {
     decision.reason = fmt::format("training loss {:.5g}, the first", loss);
@@ -69,4 +69,4 @@ Decision Schedule::finish_epoch(double loss) {
   return decision;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

@@ -8,20 +8,20 @@
 #include "run/config.h"
 #include "run/epoch_record.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// Its whole state is public numbers, so that a run can be taken up again.
 class Schedule {
  public:
-  explicit Schedule(const ScheduleRules& rules);
+  explicit Schedule(const run::ScheduleRules& rules);
 
-  const StepSettings& now() const { return now_; }
+  const run::StepSettings& now() const { return now_; }
 
   /// Takes the mean training loss of the epoch that ended and moves on to the next.
-  Decision finish_epoch(double training_loss);
+  run::Decision finish_epoch(double training_loss);
 
   struct State {
-    StepSettings now;
+    run::StepSettings now;
     std::optional<double> lowest_loss;  ///< of the epochs so far
     int64_t slow_count = 0;             ///< epochs in a row without enough improvement
   };
@@ -31,10 +31,10 @@ class Schedule {
  private:
   std::string slow_down();
 
-  ScheduleRules rules_;
-  StepSettings now_;
+  run::ScheduleRules rules_;
+  run::StepSettings now_;
   std::optional<double> lowest_loss_;
   int64_t slow_count_ = 0;
 };
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

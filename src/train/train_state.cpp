@@ -7,7 +7,7 @@
 
 #include "io/json.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 namespace {
 
 using nlohmann::json;
@@ -22,7 +22,7 @@ void state_members(State& s, Fields& f) {
   f.number("loss_sum", s.loss_sum, {0});
   f.number("seconds", s.seconds, {0});
   f.number("waited", s.waited, {0});
-  layer_list(s.layers, f);
+  run::layer_list(s.layers, f);
   f.numbers("exchanges", s.exchanges);
   f.group("curve", [&](auto& g) {
     g.integer("every", s.curve.every, {0, 1e9});
@@ -31,7 +31,7 @@ void state_members(State& s, Fields& f) {
     g.integer("steps", s.curve.steps, {0, 1e9});
   });
   f.group("schedule", [&](auto& g) {
-    g.group("now", [&](auto& now) { step_members(s.schedule.now, now); });
+    g.group("now", [&](auto& now) { run::step_members(s.schedule.now, now); });
     g.nullable("lowest_loss", s.schedule.lowest_loss, {0});
     g.integer("slow_count", s.schedule.slow_count);
   });
@@ -62,14 +62,14 @@ void check_epoch(const TrainState& s, size_t layers, int64_t steps) {
 }
 
 /// The settings of the moment must be such as the rules may give.
-void check_schedule(const TrainState& s, ScheduleRules rules) {
+void check_schedule(const TrainState& s, run::ScheduleRules rules) {
   rules.learning_rate = s.schedule.now.learning_rate;
   rules.momentum = s.schedule.now.momentum;
   rules.batch = s.schedule.now.batch;
   rules.alpha_start = s.schedule.now.alpha;
   rules.alpha_end = std::max(rules.alpha_end, rules.alpha_start);
   try {
-    check_rules(rules);
+    run::check_rules(rules);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(std::string("state: ") + error.what());
   }
@@ -94,15 +94,16 @@ void LossCurve::add(double value, int64_t steps_in_epoch) {
 }
 
 std::string state_text(const TrainState& state) {
-  JsonWriter writer;
+  io::JsonWriter writer;
   state_members(state, writer);
   return writer.out.dump();
 }
 
-TrainState parse_state(const std::string& text, const TrainConfig& config, int64_t train_images) {
-  const json object = parse_json(text, "state");
+TrainState parse_state(const std::string& text, const run::TrainConfig& config,
+                       int64_t train_images) {
+  const json object = io::parse_json(text, "state");
   TrainState state;
-  JsonFields fields(object, "state", JsonFields::Kind::state);
+  io::JsonFields fields(object, "state", io::JsonFields::Kind::state);
   state_members(state, fields);
   check_schedule(state, config.schedule);
   const int64_t batch = std::min(state.schedule.now.batch, train_images);
@@ -111,4 +112,4 @@ TrainState parse_state(const std::string& text, const TrainConfig& config, int64
   return state;
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

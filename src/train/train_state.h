@@ -8,7 +8,7 @@
 #include "run/epoch_record.h"
 #include "train/schedule.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// The best epoch so far: least test error, then least test loss.
 struct BestEpoch {
@@ -34,8 +34,8 @@ struct TrainState {
   int64_t step = 0, images = 0, wrong = 0;
   double loss_sum = 0;
   double seconds = 0, waited = 0;
-  std::vector<LayerRecord> layers;  ///< after its last step; empty before
-  std::vector<int64_t> exchanges;   ///< of pivots, by layer, in all its steps so far
+  std::vector<run::LayerRecord> layers;  ///< after its last step; empty before
+  std::vector<int64_t> exchanges;        ///< of pivots, by layer, in all its steps so far
   LossCurve curve;
 
   Schedule::State schedule;
@@ -47,6 +47,7 @@ std::string state_text(const TrainState& state);
 /// The state that a run with these settings and so many training images left. Throws
 /// std::invalid_argument that names the member that is not there, out of range, or at odds with the
 /// others.
-TrainState parse_state(const std::string& text, const TrainConfig& config, int64_t train_images);
+TrainState parse_state(const std::string& text, const run::TrainConfig& config,
+                       int64_t train_images);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

@@ -18,7 +18,7 @@
 #include "orthobatch/version.h"
 #include "train/metrics.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 namespace {
 
 using nlohmann::ordered_json;
@@ -33,10 +33,10 @@ constexpr double largest_weight = 1e6;  // of a net that still trains
 
 }  // namespace
 
-ordered_json describe_data(const DataSet& data) {
-  Md5 labels;
-  for (const ImageSet* set : {&data.train, &data.test})
-    for (const Label label : set->labels) {
+ordered_json describe_data(const data::DataSet& data) {
+  io::Md5 labels;
+  for (const data::ImageSet* set : {&data.train, &data.test})
+    for (const data::Label label : set->labels) {
       const uint8_t bytes[] = {static_cast<uint8_t>(label), static_cast<uint8_t>(label >> 8)};
       labels.update(bytes, set->classes <= 256 ? 1 : 2);
     }
@@ -50,15 +50,15 @@ ordered_json describe_data(const DataSet& data) {
   return out;
 }
 
-void require_same_data(const nlohmann::json& described, const DataSet& data,
+void require_same_data(const nlohmann::json& described, const data::DataSet& data,
                        const std::string& name) {
-  for (const Difference& d : differences(described, describe_data(data)))
-    throw std::invalid_argument(fmt::format(
-        "{}: the data is not what the run was trained on: {}: expected {}, found {}", name, d.key,
-        d.expected.dump(), d.found.dump()));
+  for (const io::Difference& d : io::differences(described, describe_data(data)))
+    throw std::invalid_argument(
+        fmt::format("{}: the data is not what the run was trained on: {}: expected {}, found {}",
+                    name, d.key, d.expected.dump(), d.found.dump()));
 }
 
-Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder* folder,
+Trainer::Trainer(const run::TrainConfig& config, const data::DataSet& data, const RunFolder* folder,
                  Progress& progress, const std::atomic<bool>& stop, ranks::Ranks& ranks)
     : config_(config),
       data_(data),
@@ -82,7 +82,7 @@ Trainer::Trainer(const TrainConfig& config, const DataSet& data, const RunFolder
 /// The net to train, and an optimizer for it.
 void Trainer::take_net(DigitNet net) {
   net_ = std::move(net);
-  const ScheduleRules& rules = config_.schedule;
+  const run::ScheduleRules& rules = config_.schedule;
   optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(),
                                                    torch::optim::SGDOptions(rules.learning_rate)
                                                        .momentum(rules.momentum)
@@ -108,10 +108,10 @@ void Trainer::begin() {
   // initialize().
   torch::manual_seed(config_.seed);
   take_net(DigitNet(data_.train.shape(), config_.net, data_.train.classes));
-  write_file(folder_->config(), config_text_);
+  io::write_file(folder_->config(), config_text_);
   state_.schedule = schedule_.state();
-  state_.metrics_md5 = md5_hex(metrics_.data(), metrics_.size());
-  BatchLoader whole(data_.train, data_.scale, config_.augment, config_.seed, 1);
+  state_.metrics_md5 = io::md5_hex(metrics_.data(), metrics_.size());
+  data::BatchLoader whole(data_.train, data_.scale, config_.augment, config_.seed, 1);
   whole.start(1, batch_now());
   or_diverge(
       [&] { initialize(net_, images_tensor(*whole.next()), config_.net.initial_deviation); });
@@ -135,9 +135,9 @@ void Trainer::resume(Resumption run) {
     config_text_ = text.dump(2) + "\n";
   }
   // Before any checkpoint: it may be ahead of them, as open_run knows.
-  write_file(folder_->config(), config_text_);
+  io::write_file(folder_->config(), config_text_);
   write_metrics();
-  if (state_.epoch < config_.epochs && stop_reason(config_.stop, epochs_).empty())
+  if (state_.epoch < config_.epochs && run::stop_reason(config_.stop, epochs_).empty())
     events_ = std::make_unique<EventWriter>(folder_->path(), state_.epoch + 1);
   join_ranks();
 }
@@ -181,7 +181,8 @@ bool Trainer::stops() const { return ranks_.alone() ? stop_.load() : all_stop_; 
 Trainer::Outcome Trainer::run() {
   while (state_.epoch < config_.epochs) {
     // As the leader sees it: a loss that another rank rounds otherwise may be its better one.
-    if (config_.stop.any()) stopped_early_ = ranks_.broadcast(stop_reason(config_.stop, epochs_));
+    if (config_.stop.any())
+      stopped_early_ = ranks_.broadcast(run::stop_reason(config_.stop, epochs_));
     if (!stopped_early_.empty()) break;
     if (!train_epoch() || !finish_epoch()) {
       progress_.clear();
@@ -192,7 +193,7 @@ Trainer::Outcome Trainer::run() {
   return Outcome::finished;
 }
 
-void Trainer::apply(const StepSettings& settings) {
+void Trainer::apply(const run::StepSettings& settings) {
   for (auto& group : optimizer_->param_groups()) {
     auto& options = static_cast<torch::optim::SGDOptions&>(group.options());
     options.lr(settings.learning_rate).momentum(settings.momentum);
@@ -239,13 +240,13 @@ bool Trainer::train_epoch() {
 }
 
 /// The images of a batch as the net takes them, channels last; no copy.
-torch::Tensor Trainer::images_tensor(const Batch& batch) const {
+torch::Tensor Trainer::images_tensor(const data::Batch& batch) const {
   const int64_t h = data_.train.height, w = data_.train.width, c = data_.train.channels;
   return torch::from_blob(const_cast<float*>(batch.images.data()), {batch.count(), c, h, w},
                           {h * w * c, 1, w * c, c}, torch::kFloat);
 }
 
-void Trainer::train_step(const Batch& batch) {
+void Trainer::train_step(const data::Batch& batch) {
   const torch::Tensor x = images_tensor(batch);
   const int64_t n = batch.count(), all = batch_now();
   const double share = static_cast<double>(n) / static_cast<double>(all);
@@ -297,13 +298,13 @@ bool Trainer::finish_epoch() {
   if (!test) return false;
   if (!std::isfinite(test->loss)) diverge(fmt::format("test loss {}", test->loss));
   const double train_loss = state_.loss_sum / static_cast<double>(state_.images);
-  const Decision decision = schedule_.finish_epoch(train_loss);
-  EpochRecord record = epoch_record(state_, *test, seconds_since(start), decision);
+  const run::Decision decision = schedule_.finish_epoch(train_loss);
+  run::EpochRecord record = epoch_record(state_, *test, seconds_since(start), decision);
   record.settings.batch = batch_of(state_);
   if (!ranks_.alone()) record.time.exchange_percent = exchange_percent_;
   BestEpoch& best = state_.best;
   const bool is_best =
-      best.epoch == 0 || better(record.test, {best.test_error_percent, best.test_loss});
+      best.epoch == 0 || run::better(record.test, {best.test_error_percent, best.test_loss});
   if (is_best) best = {state_.epoch + 1, test->error_percent(), test->loss};
 
   TrainState next;
@@ -311,7 +312,7 @@ bool Trainer::finish_epoch() {
   next.schedule = schedule_.state();
   next.best = best;
   metrics_ += to_json(record).dump() + "\n";
-  next.metrics_md5 = md5_hex(metrics_.data(), metrics_.size());
+  next.metrics_md5 = io::md5_hex(metrics_.data(), metrics_.size());
   epochs_.push_back(record);
   state_ = std::move(next);
   save(is_best);
@@ -328,8 +329,8 @@ void Trainer::refresh() {
   const int64_t count = std::min(config_.refresh_images, data_.train.count());
   if (count < 2) return;
   const int64_t batch = std::min(refresh_batch, count);
-  BatchLoader plain(data_.train, data_.scale, Augmentation{}, config_.seed, 1,
-                    ranks_.share_of_work());
+  data::BatchLoader plain(data_.train, data_.scale, data::Augmentation{}, config_.seed, 1,
+                          ranks_.share_of_work());
   plain.start(state_.epoch + 1, batch);
   refresh_statistics(net_, count / batch, [&] {
     const auto made = plain.next();
@@ -345,16 +346,16 @@ void Trainer::save(bool best) {
     write_metrics();
     if (best) folder_->save(folder_->best(), config_text_, state_, net_, *optimizer_);
     folder_->save(folder_->last(), config_text_, state_, net_, *optimizer_);
-  } catch (const FileError& error) {
+  } catch (const io::FileError& error) {
     throw std::runtime_error(error.what() + way_on(error));
   }
 }
 
-void Trainer::write_metrics() const { write_file(folder_->metrics(), metrics_); }
+void Trainer::write_metrics() const { io::write_file(folder_->metrics(), metrics_); }
 
 /// What is left and what helps after a write that failed; empty where the folder is gone.
-std::string Trainer::way_on(const FileError& error) const {
-  if (!file_exists(folder_->config())) return "";
+std::string Trainer::way_on(const io::FileError& error) const {
+  if (!io::file_exists(folder_->config())) return "";
   const bool full = error.error == ENOSPC || error.error == EDQUOT;
   std::error_code ignored;
   const bool kept = std::filesystem::is_regular_file(folder_->last(), ignored);
@@ -384,13 +385,13 @@ void Trainer::report_progress() {
 }
 
 void Trainer::diverge(const std::string& what) {
-  EpochRecord record = diverged_record(state_, what);
+  run::EpochRecord record = diverged_record(state_, what);
   record.settings.batch = batch_of(state_);
-  if (folder_) write_file(folder_->metrics(), metrics_ + to_json(record).dump() + "\n");
+  if (folder_) io::write_file(folder_->metrics(), metrics_ + to_json(record).dump() + "\n");
   throw Diverged(fmt::format("training diverged in epoch {}, {}: {}", state_.epoch + 1,
                              state_.step < loader_.steps() ? fmt::format("step {}", state_.step + 1)
                                                            : "after its last step",
                              what));
 }
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

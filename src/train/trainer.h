@@ -15,7 +15,7 @@
 #include "train/progress.h"
 #include "train/resume.h"
 
-namespace orthobatch {
+namespace orthobatch::train {
 
 /// A training that left the finite numbers; the run's metrics say so too.
 struct Diverged : std::runtime_error {
@@ -26,7 +26,7 @@ class Trainer {
  public:
   /// What is referred to must outlive it; `stop` is looked at after every step. Of several ranks
   /// the leader has the folder, and no other.
-  Trainer(const TrainConfig& config, const DataSet& data, const RunFolder* folder,
+  Trainer(const run::TrainConfig& config, const data::DataSet& data, const RunFolder* folder,
           Progress& progress, const std::atomic<bool>& stop,
           ranks::Ranks& ranks = ranks::this_process());
 
@@ -53,16 +53,16 @@ class Trainer {
   std::vector<torch::Tensor> net_tensors() const;
   bool stops() const;
   bool train_epoch();
-  void train_step(const Batch& batch);
-  torch::Tensor images_tensor(const Batch& batch) const;
+  void train_step(const data::Batch& batch);
+  torch::Tensor images_tensor(const data::Batch& batch) const;
   bool finish_epoch();
   void refresh();
-  void apply(const StepSettings& settings);
+  void apply(const run::StepSettings& settings);
   /// metrics.jsonl and `last`, and `best` where this epoch is the best.
   void save(bool best = false);
   void write_metrics() const;
   void report_progress();
-  std::string way_on(const FileError& error) const;
+  std::string way_on(const io::FileError& error) const;
   bool blown_up() const;
   template <typename Part>
   void or_diverge(const Part& part);
@@ -71,8 +71,8 @@ class Trainer {
   /// Of the epoch under way, as it was made: a batch cannot have more images than there are.
   int64_t batch_of(const TrainState& state) const;
 
-  TrainConfig config_;
-  const DataSet& data_;
+  run::TrainConfig config_;
+  const data::DataSet& data_;
   const RunFolder* const folder_;
   Progress& progress_;
   const std::atomic<bool>& stop_;
@@ -86,17 +86,17 @@ class Trainer {
   double exchange_percent_ = 0;             ///< of the epoch's time in this process
   Schedule schedule_;
   TrainState state_;
-  std::string metrics_;               ///< the lines of metrics.jsonl, …
-  std::vector<EpochRecord> epochs_;   ///< … and what they say, as the leader knows it
+  std::string metrics_;                   ///< the lines of metrics.jsonl, …
+  std::vector<run::EpochRecord> epochs_;  ///< … and what they say, as the leader knows it
   std::string stopped_early_;
-  BatchLoader loader_;
+  data::BatchLoader loader_;
   std::unique_ptr<EventWriter> events_;
 };
 
 /// What config.json records of the data a run was started with.
-nlohmann::ordered_json describe_data(const DataSet& data);
+nlohmann::ordered_json describe_data(const data::DataSet& data);
 /// Throws std::invalid_argument where `data` is not what the run was started with.
-void require_same_data(const nlohmann::json& described, const DataSet& data,
+void require_same_data(const nlohmann::json& described, const data::DataSet& data,
                        const std::string& name);
 
-}  // namespace orthobatch
+}  // namespace orthobatch::train

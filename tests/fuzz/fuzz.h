@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "io/file.h"
+#include "rooms.h"
 
 /// Parses the bytes. FileError or std::invalid_argument is the right answer to bad ones; any other
 /// end is a fault.
