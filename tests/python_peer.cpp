@@ -1,7 +1,7 @@
 // The C++ side of python/tests/test_cpp.py.
 //
-//   python_peer write FOLDER SPEC            a layer trained for two steps, with all that it computed
-//   python_peer read FOLDER SPEC             a state from Python loaded into a layer; what it evaluates to
+//   python_peer write FOLDER SPEC …          a layer trained for two steps, with all that it computed, for each pair
+//   python_peer read FOLDER SPEC …           a state from Python loaded into a layer; what it evaluates to
 //   python_peer run FOLDER                   a scripted net from Python, with the operators linked
 //   python_peer time                         microseconds of a forward pass in training, and of backward too
 
@@ -29,7 +29,7 @@ torch::Tensor sample(int64_t channels) {
   return torch::einsum("ij,bjhw->bihw", {mix, torch::randn({16, channels, 6, 6})}) + 0.5;
 }
 
-void write(const std::string& folder, const std::string& spec) {
+void write_layer(const std::string& folder, const std::string& spec) {
   torch::manual_seed(3);
   BatchOrtho2d layer(8, spec);
   std::vector<torch::Tensor> out;
@@ -49,7 +49,7 @@ void write(const std::string& folder, const std::string& spec) {
   torch::save(layer, folder + "/state.pt");
 }
 
-void read(const std::string& folder, const std::string& spec) {
+void read_layer(const std::string& folder, const std::string& spec) {
   BatchOrtho2d layer(8, spec);
   torch::load(layer, folder + "/from_python.pt");
   std::vector<torch::Tensor> x;
@@ -99,8 +99,11 @@ int main(int argc, char** argv) {
   const std::vector<std::string> a(argv + 1, argv + argc);
   torch::set_num_threads(1);
   try {
-    if (a.size() == 3 && a[0] == "write") return write(a[1], a[2]), 0;
-    if (a.size() == 3 && a[0] == "read") return read(a[1], a[2]), 0;
+    if (a.size() % 2 == 1 && a.size() > 1 && (a[0] == "write" || a[0] == "read")) {
+      for (size_t k = 1; k < a.size(); k += 2)
+        a[0] == "write" ? write_layer(a[k], a[k + 1]) : read_layer(a[k], a[k + 1]);
+      return 0;
+    }
     if (a.size() == 2 && a[0] == "run") return run(a[1]), 0;
     if (a.size() == 1 && a[0] == "time") return time(), 0;
     std::cerr << "python_peer: expected write, read, run or time\n";

@@ -30,10 +30,17 @@ def tensors(path):
     return [named[str(k)] for k in range(len(named))]
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A folder for each spec with what C++ computed; one start of the peer for all."""
+    made = {spec: tmp_path_factory.mktemp("spec") for spec in SPECS}
+    peer("write", *(word for spec, folder in made.items() for word in (folder, spec)))
+    return made
+
+
 @pytest.mark.parametrize("spec", SPECS)
-def test_same_bits(spec, tmp_path):
-    peer("write", tmp_path, spec)
-    values = tensors(tmp_path / "values.pt")
+def test_same_bits(spec, folders):
+    values = tensors(folders[spec] / "values.pt")
     layer = BatchOrtho2d(8, spec)
     got = iter(values)
     for _ in range(2):
@@ -48,7 +55,7 @@ def test_same_bits(spec, tmp_path):
     evaluated = next(got)
     assert torch.equal(layer(values[0]), evaluated)
 
-    state = orthobatch.load_archive(tmp_path / "state.pt")
+    state = orthobatch.load_archive(folders[spec] / "state.pt")
     own = layer.state_dict()
     assert set(state) == set(own)
     assert all(torch.equal(state[k], own[k]) and state[k].dtype == own[k].dtype for k in own)
@@ -56,9 +63,15 @@ def test_same_bits(spec, tmp_path):
     fresh.load_state_dict(state)
     assert torch.equal(fresh(values[0]), evaluated)
 
-    orthobatch.save_archive(layer, tmp_path / "from_python.pt")
-    peer("read", tmp_path, spec)
-    assert torch.equal(tensors(tmp_path / "from_cpp.pt")[0], evaluated)
+
+def test_cpp_reads_states_of_python(folders):
+    for spec, folder in folders.items():
+        layer = BatchOrtho2d(8, spec)
+        layer.load_state_dict(orthobatch.load_archive(folder / "state.pt"))
+        orthobatch.save_archive(layer, folder / "from_python.pt")
+    peer("read", *(word for spec, folder in folders.items() for word in (folder, spec)))
+    for spec, folder in folders.items():
+        assert torch.equal(tensors(folder / "from_cpp.pt")[0], tensors(folder / "values.pt")[-1]), spec
 
 
 def test_another_spec_is_refused(tmp_path):

@@ -6,7 +6,7 @@ declare -gA _orthobatch_said
 _orthobatch_ask() {
   local key="orthobatch $*"
   [[ -n ${_orthobatch_said[$key]:-} ]] || _orthobatch_said[$key]=$("$program" "$@" --help 2>/dev/null |
-    awk '/^ {20,}/ { sub(/^ +/, " "); entry = entry $0; next } NR > 1 { print entry } { entry = $0 } END { print entry }')
+    awk 'length > 20 && substr($0, 1, 20) ~ /^ +$/ { sub(/^ +/, " "); entry = entry $0; next } NR > 1 { print entry } { entry = $0 } END { print entry }')
   help=${_orthobatch_said[$key]}
 }
 
