@@ -41,12 +41,14 @@ function(orthobatch_flags target)
   if(room_COLD)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
   endif()
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
-    UNITY_BUILD ${ORTHOBATCH_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHOBATCH_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  target_compile_options(${target} PRIVATE -fPIC)  # for programs too: one precompiled header serves the same flags alone
   if(ORTHOBATCH_UNITY)
     # What is anonymous in a file counts as a header's there, since it is included.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-  elseif(room_TORCH)  # parsing torch is most of the time that a file takes
+  elseif(target STREQUAL orthobatch_nn)  # parsing torch is most of the time that a file takes
     target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+  elseif(room_TORCH)
+    target_precompile_headers(${target} REUSE_FROM orthobatch_nn)
   endif()
 endfunction()
