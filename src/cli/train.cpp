@@ -18,6 +18,7 @@
 #include "cli/reading.h"
 #include "cli/restart.h"
 #include "cli/terminal.h"
+#include "cli/train_arguments.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
 #include "io/file.h"
@@ -33,90 +34,6 @@
 namespace orthobatch::cli {
 namespace {
 
-struct TrainArguments {
-  std::string data, config, out, resume, data_dir, image_size;
-  std::vector<std::string> layers, settings;
-  std::optional<int64_t> epochs, subset, batch;
-  std::optional<uint64_t> seed;
-  std::optional<double> learning_rate, momentum, target_error;
-  std::optional<int64_t> patience;
-  std::string head, padding;
-  std::optional<int> threads, augment_threads;
-  bool quiet = false, dry_run = false, strict = false;
-  ProcessOptions ranks;
-};
-
-std::vector<run::Setting> settings_of(const TrainArguments& a) {
-  std::vector<run::Setting> out;
-  for (const std::string& text : a.settings) out.push_back(run::parse_setting(text));
-  return out;
-}
-
-/// What is not set for a folder of images, from what is in it.
-void add_own_defaults(const TrainArguments& a, nlohmann::json& json) {
-  const std::string data = json.value("data", nlohmann::json()).is_string()
-                               ? data::resolve_data(json.at("data").get<std::string>())
-                               : "";
-  if (!data::is_own_data(data)) return;
-  json["data"] = data;
-  if (!a.image_size.empty()) json["image_size"] = a.image_size;
-  data::DataRequest request{data, a.data_dir};
-  if (const auto size = json.find("image_size"); size != json.end() && size->is_string())
-    request.image_size = size->get<std::string>();
-  request.threads = a.threads.value_or(all_threads());
-  nlohmann::json all = run::own_defaults(look_at_data(request, {is_rank(), a.quiet, false}));
-  all.merge_patch(json);
-  json = std::move(all);
-}
-
-run::TrainConfig config_of(const TrainArguments& a) {
-  const std::string layer = a.layers.empty() ? "BN" : a.layers.front();
-  run::TrainConfig config;
-  const std::vector<run::Setting> settings = settings_of(a);
-  const std::string data = a.data.empty() ? "mnist" : data::resolve_data(a.data);
-  if (a.config.empty() && settings.empty() && !data::is_own_data(data)) {
-    config = run::paper_config(data, layer);
-  } else {
-    nlohmann::json json = nlohmann::json::object();
-    if (!a.config.empty()) json = io::parse_json(io::read_input(a.config), a.config);
-    if (json.is_object()) {
-      for (const run::Setting& setting : settings) run::apply_setting(setting, json);
-      if (!a.data.empty()) json["data"] = data;
-      add_own_defaults(a, json);
-    }
-    config = run::config_from_json(json, a.config.empty() ? "--set" : a.config);
-  }
-  if (a.layers.size() > 1 && a.layers.size() != config.net.blocks.size())
-    throw std::invalid_argument(
-        fmt::format("--layer: expected 1, or {} for the blocks of the net, found {}",
-                    config.net.blocks.size(), a.layers.size()));
-  if (!a.layers.empty())
-    for (size_t i = 0; i < config.net.blocks.size(); ++i)
-      config.net.blocks[i].layer = a.layers.size() > 1 ? a.layers[i] : layer;
-  const auto set = [](const auto& from, auto& to) {
-    if (from) to = *from;
-  };
-  if (!a.image_size.empty()) config.image_size = a.image_size;
-  if (!a.head.empty()) config.net.head = run::parse_head(a.head, "--head");
-  if (!a.padding.empty()) config.net.padding = run::parse_padding(a.padding, "--padding");
-  set(a.epochs, config.epochs);
-  set(a.target_error, config.stop.target_error);
-  set(a.patience, config.stop.patience);
-  set(a.subset, config.subset);
-  set(a.seed, config.seed);
-  set(a.batch, config.schedule.batch);
-  set(a.learning_rate, config.schedule.learning_rate);
-  set(a.momentum, config.schedule.momentum);
-  set(a.threads, config.threads);
-  set(a.augment_threads, config.augment_threads);
-  config.schedule.final_momentum =
-      std::min(config.schedule.final_momentum, config.schedule.momentum);
-  if (const int processes = processes_asked_for(a.ranks)) config.processes = processes;
-  run::use_all_threads(config, processes_here(a.ranks, config.processes));
-  run::check_config(config);
-  return config;
-}
-
 /// Where a new run goes.
 std::string folder_of(const TrainArguments& a, const run::TrainConfig& config) {
   return a.out.empty() ? io::join_path("runs", run::run_name(config.data, run::layers_text(config),
@@ -125,14 +42,15 @@ std::string folder_of(const TrainArguments& a, const run::TrainConfig& config) {
 }
 
 void require_new(const std::string& path) {
-  if (io::file_exists(io::join_path(path, "config.json")))
+  if (io::file_exists(io::join_path(path, run::config_name)))
     throw std::invalid_argument(fmt::format(
         "{} holds a run already: go on with --resume {}, or give another --out", path, path));
 }
 
 void require_old(const std::string& path) {
-  if (!io::file_exists(io::join_path(path, "config.json")))
-    throw io::FileError(io::join_path(path, "config.json"), "file", "the config of a run", "none");
+  if (!io::file_exists(io::join_path(path, run::config_name)))
+    throw io::FileError(io::join_path(path, run::config_name), "file", "the config of a run",
+                        "none");
 }
 
 void announce(const run::TrainConfig& config, const data::DataSet& data, const std::string& path,
@@ -159,22 +77,6 @@ struct LedRun {
   std::unique_ptr<train::RunFolder> folder;
   train::Resumption run;
 };
-
-/// What the command line changes in a run that goes on.
-std::vector<run::Setting> changes_of(const TrainArguments& a, int processes) {
-  std::vector<run::Setting> changes = settings_of(a);
-  if (a.epochs) changes.push_back({"epochs", *a.epochs});
-  if (a.target_error) changes.push_back({"stop.target_error", *a.target_error});
-  if (a.patience) changes.push_back({"stop.patience", *a.patience});
-  if (a.threads) changes.push_back({"threads", *a.threads});
-  changes.push_back({"processes", processes});
-  if (!a.threads && processes != run::read_run(a.resume).processes) {
-    run::TrainConfig own;
-    run::use_all_threads(own, processes_here(a.ranks, processes));
-    changes.push_back({"threads", own.threads});
-  }
-  return changes;
-}
 
 LedRun open_old(const TrainArguments& a, int processes) {
   LedRun out;
@@ -258,17 +160,6 @@ int train(const TrainArguments& a, const std::optional<run::TrainConfig>& new_co
     trainer.begin();
   }
   return finish(trainer, path, *progress, ranks);
-}
-
-/// The config that a run would go on with. Its checkpoints are looked at by who trains.
-run::TrainConfig config_of_old(const TrainArguments& a, int processes) {
-  const std::string path = io::join_path(a.resume, run::config_name);
-  nlohmann::json object = io::parse_json(io::read_text(path), path);
-  for (const run::Setting& change : changes_of(a, processes)) run::apply_setting(change, object);
-  run::TrainConfig config = run::config_from_json(object, path);
-  run::use_all_threads(config);
-  run::check_config(config);
-  return config;
 }
 
 /// Throws where a training with this config could not begin: the sizes of the maps, the share of
@@ -369,11 +260,10 @@ void add_train(CLI::App& app, Run& run) {
                     ->type_name("SPEC");
   as_setting(verb->add_option("--epochs", a->epochs, "Epochs to train"), "epochs");
   verb->add_option("--target-error", a->target_error,
-                   "Percent: stop after an epoch whose test error is no more than that")
+                   "Stop after an epoch with a test error of X % or less")
       ->check(number_between(0, 100))
       ->default_str("none");
-  verb->add_option("--patience", a->patience,
-                   "Stop after so many epochs in a row none of which was the best so far")
+  verb->add_option("--patience", a->patience, "Stop after N epochs without improvement")
       ->check(whole_number(1, 100000))
       ->default_str("none");
   auto* config =
@@ -396,7 +286,7 @@ void add_train(CLI::App& app, Run& run) {
                    ->check(seed_number())
                    ->default_str(run::setting_info("seed").value.dump());
   auto* subset =
-      verb->add_option("--subset", a->subset, "Only the first so many training images; 0: all")
+      verb->add_option("--subset", a->subset, "Number of training images, the first ones; 0: all")
           ->check(whole_number(0, 1000000000))
           ->default_str("0");
   auto* batch = as_setting(verb->add_option("--batch", a->batch, "Images in a step at the start"),

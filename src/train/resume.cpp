@@ -33,15 +33,6 @@ std::optional<Checkpoint> newest_checkpoint(const RunFolder& folder, std::string
   return std::nullopt;
 }
 
-run::TrainConfig config_with(json object, const std::vector<run::Setting>& changes,
-                             const std::string& name) {
-  for (const run::Setting& change : changes) run::apply_setting(change, object);
-  run::TrainConfig config = run::config_from_json(object, name);
-  run::use_all_threads(config);
-  run::check_config(config);
-  return config;
-}
-
 /// What a config.json, after these changes, says of the run's numbers and data.
 json facts_of(const json& config, const std::vector<run::Setting>& changes,
               const std::string& name) {
@@ -154,6 +145,15 @@ void follow_changes(const run::TrainConfig& config, Checkpoint& checkpoint) {
 }
 
 }  // namespace
+
+run::TrainConfig config_with(json object, const std::vector<run::Setting>& changes,
+                             const std::string& name) {
+  for (const run::Setting& change : changes) run::apply_setting(change, object);
+  run::TrainConfig config = run::config_from_json(object, name);
+  run::use_all_threads(config);
+  run::check_config(config);
+  return config;
+}
 
 Resumption open_run(const RunFolder& folder, const std::vector<run::Setting>& changes) {
   Resumption out;

@@ -23,6 +23,10 @@ struct Resumption {
   nlohmann::ordered_json changed = nlohmann::ordered_json::array();
 };
 
+/// What a config.json says, with these changes made; checked. `name` is the file's, for errors.
+run::TrainConfig config_with(nlohmann::json object, const std::vector<run::Setting>& changes,
+                             const std::string& name);
+
 /// Reads config.json, the newest checkpoint that is whole, and metrics.jsonl. Throws FileError
 /// where they are not of one run, naming what differs; where a checkpoint is there and cannot be
 /// read, as opposed to one that is damaged; and where none is whole. Lines of metrics.jsonl beyond
