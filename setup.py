@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 from wheel.bdist_wheel import bdist_wheel
 
 ROOT = Path(__file__).absolute().parent
-LIBRARY = "liborthobatch_ops.so"
+LIBRARY = "liborthobatch.so"
 
 
 class BuildWithOperators(build_py):
@@ -31,8 +31,8 @@ class BuildWithOperators(build_py):
                  "-DORTHOBATCH_BUILD_PYTHON=ON", f"-DORTHOBATCH_PYTHON={sys.executable}"],
                 check=True,
             )  # fmt: skip
-        subprocess.run(["cmake", "--build", tree, "--target", "orthobatch_ops"], check=True)
-        shutil.copy2(Path(tree) / "python" / "orthobatch" / LIBRARY, Path(self.build_lib) / "orthobatch" / LIBRARY)
+        subprocess.run(["cmake", "--build", tree, "--target", "orthobatch"], check=True)
+        shutil.copy2(Path(tree) / LIBRARY, Path(self.build_lib) / "orthobatch" / LIBRARY)
 
 
 class PlatformWheel(bdist_wheel):

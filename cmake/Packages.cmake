@@ -130,7 +130,7 @@ if(with_python)
     "${about}\n.\nThe package for Python 3." python_debian)
 endif()
 # What they are made of, and no tests.
-set(packaged orthobatch_program orthobatch_ops orthobatch)
+set(packaged orthobatch_program orthobatch)
 add_custom_target(packaged)
 foreach(target IN LISTS packaged)
   if(TARGET ${target})

@@ -6,29 +6,20 @@
 #     LIBRARIES LIBRARY…   that its headers need
 #     PRIVATE LIBRARY…     that only its sources need
 #     TORCH                its sources include torch
-#     SHARED               a library that others load
 #     COLD                 compiled with -O1 in Release: the program around the layers, where -O3 only costs time
 #     SOURCES FILE…)
 
 option(ORTHOBATCH_UNITY "Compile the files of a room together, which is faster; off: each alone" ON)
 
 function(orthobatch_room name)
-  cmake_parse_arguments(room "TORCH;SHARED;COLD" "" "KNOWS;LIBRARIES;PRIVATE;SOURCES" ${ARGN})
+  cmake_parse_arguments(room "TORCH;COLD" "" "KNOWS;LIBRARIES;PRIVATE;SOURCES" ${ARGN})
   set(target orthobatch_${name})
-  set(type STATIC)
-  if(room_SHARED)
-    set(type SHARED)
-  endif()
-  add_library(${target} ${type} ${room_SOURCES})
+  add_library(${target} STATIC ${room_SOURCES})
   target_include_directories(${target} PUBLIC
     ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include
     ${PROJECT_BINARY_DIR}/include)
   list(TRANSFORM room_KNOWS PREPEND orthobatch_ OUTPUT_VARIABLE known)
-  if(room_SHARED)  # who links it gets no second copy of what is in it
-    target_link_libraries(${target} PRIVATE ${known} ${room_LIBRARIES} ${room_PRIVATE})
-  else()
-    target_link_libraries(${target} PUBLIC ${known} ${room_LIBRARIES} PRIVATE ${room_PRIVATE})
-  endif()
+  target_link_libraries(${target} PUBLIC ${known} ${room_LIBRARIES} PRIVATE ${room_PRIVATE})
   orthobatch_flags(${target} ${ARGN})
   string(REPLACE ";" " " known "${room_KNOWS}")
   set_property(GLOBAL APPEND PROPERTY orthobatch_rooms "${name}:${known}")
@@ -42,6 +33,8 @@ function(orthobatch_flags target)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHOBATCH_UNITY} UNITY_BUILD_BATCH_SIZE 0)
+  # The library shows what its headers mark, and nothing else.
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_options(${target} PRIVATE -fPIC)  # for programs too: one precompiled header serves the same flags alone
   if(ORTHOBATCH_UNITY)
     # What is anonymous in a file counts as a header's there, since it is included.

@@ -46,7 +46,7 @@ if(count LESS 12)
   message(SEND_ERROR "expected every folder of src/ to be a room, found ${rooms}")
 endif()
 file(GLOB folders RELATIVE ${SOURCE} ${SOURCE}/*)
-list(REMOVE_ITEM folders cli ops ${rooms})  # ops: without Python it is not built
+list(REMOVE_ITEM folders cli ${rooms})
 if(folders)
   message(SEND_ERROR "no room: ${folders}")
 endif()

@@ -144,24 +144,24 @@ void expect_gradient(const std::string& spec, const Matrix& sigma) {
   const int64_t n = sigma.rows();
   const LayerAlgebra algebra(parse(spec), n);
   const Matrix C = random_matrix(n, n, 21), D = sym(random_matrix(n, n, 22));
-  const auto fold_of = [&](const Matrix& covariance) {
+  const auto map_of = [&](const Matrix& covariance) {
     Statistics statistics;
     statistics.samples = 2;  // Q = (2/M) ∇Σ
     statistics.mean = Vector(n);
     statistics.covariance = BlockMatrix::from_dense(covariance, algebra.block());
-    return algebra.fold(std::move(statistics), {}, Real::float64);
+    return algebra.map(std::move(statistics), {}, Real::float64);
   };
   const auto inner = [](const Matrix& a, const Matrix& b) {
     double sum = 0;
     for (const double row : rowwise_dot(a, b)) sum += row;
     return sum;
   };
-  const Fold fold = fold_of(sigma);
+  const LayerMap map = map_of(sigma);
   GradientSums sums = {BlockMatrix::from_dense(C, algebra.product_block()), Vector(n)};
-  const LayerGradients gradients = algebra.pullback(fold, {}, std::move(sums), {});
+  const LayerGradients gradients = algebra.pullback(map, map.affine, std::move(sums), {});
   const double pulled = inner(gradients.input.Q.dense(), D);
   const double h = 1e-4;
-  const auto along = [&](double t) { return inner(C, fold_of(sigma + t * D).T.dense()); };
+  const auto along = [&](double t) { return inner(C, map_of(sigma + t * D).T.dense()); };
   const double difference =  // of fourth order
       (8 * (along(h) - along(-h)) - (along(2 * h) - along(-2 * h))) / (12 * h);
   EXPECT_NEAR(pulled / difference, 1, 1e-8) << spec << ", N = " << n;

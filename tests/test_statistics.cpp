@@ -41,19 +41,20 @@ TEST(Statistics, TheAlgebraOfPartsIsThatOfTheWhole) {
   const auto part = [](const Tensor& t, int64_t first, int64_t count) {
     return t.narrow(0, first, count).contiguous();
   };
-  const Fold fold = algebra.fold(merge({cpu_passes().moments(part(x, 0, 3), algebra.block()),
-                                        cpu_passes().moments(part(x, 3, 7), algebra.block())}),
-                                 p, Real::float64),
-             whole = algebra.fold(cpu_passes().moments(x, algebra.block()), p, Real::float64);
-  const auto sums_of = [&](const Fold& f, const Tensor& gradient, const Tensor& data) {
-    return cpu_passes().products(gradient, data, f.map.center, algebra.product_block(), f.map.sums);
+  const LayerMap map = algebra.map(merge({cpu_passes().moments(part(x, 0, 3), algebra.block()),
+                                          cpu_passes().moments(part(x, 3, 7), algebra.block())}),
+                                   p, Real::float64),
+                 whole = algebra.map(cpu_passes().moments(x, algebra.block()), p, Real::float64);
+  const auto sums_of = [&](const LayerMap& f, const Tensor& gradient, const Tensor& data) {
+    return cpu_passes().products(gradient, data, f.affine.center, algebra.product_block(),
+                                 f.affine.sums);
   };
-  GradientSums sums = sums_of(fold, part(g, 0, 3), part(x, 0, 3));
-  const GradientSums rest = sums_of(fold, part(g, 3, 7), part(x, 3, 7));
+  GradientSums sums = sums_of(map, part(g, 0, 3), part(x, 0, 3));
+  const GradientSums rest = sums_of(map, part(g, 3, 7), part(x, 3, 7));
   sums.B += rest.B;
   for (int64_t c = 0; c < 5; ++c) sums.sum[c] += rest.sum[c];
-  const LayerGradients a = algebra.pullback(fold, p, sums, {}),
-                       b = algebra.pullback(whole, p, sums_of(whole, g, x), {});
+  const LayerGradients a = algebra.pullback(map, map.affine, sums, {}),
+                       b = algebra.pullback(whole, whole.affine, sums_of(whole, g, x), {});
   const Tensor dx =
       torch::cat({cpu_passes().input_gradient(part(g, 0, 3), part(x, 0, 3), a.input),
                   cpu_passes().input_gradient(part(g, 3, 7), part(x, 3, 7), a.input)});

@@ -36,6 +36,6 @@ for place in "$folder/unpacked" "$home" "$link"; do
   echo "$place: orthobatch $said"
 done
 # A folder without the library says what is missing.
-rm unpacked/orthobatch/liborthobatch_ops.so
+rm unpacked/orthobatch/liborthobatch.so
 if PYTHONPATH=$folder/unpacked "$python" -c 'import orthobatch' 2>error; then exit 1; fi
-grep -q 'ImportError: orthobatch: expected liborthobatch_ops.so beside its Python files' error
+grep -q 'ImportError: orthobatch: expected liborthobatch.so beside its Python files' error

@@ -31,36 +31,8 @@
 
 namespace orthobatch {
 
-namespace nn {
-struct CachedWeights;
-struct Reading;
-}  // namespace nn
-
-/// What FoldedConv1d/2d/3d and FoldedLinear share.
-class FoldedLayer {
- public:
-  virtual ~FoldedLayer();
-
- protected:
-  FoldedLayer() = default;
-  FoldedLayer(const FoldedLayer&) = default;
-  FoldedLayer(FoldedLayer&&) = default;
-  FoldedLayer& operator=(const FoldedLayer&) = default;
-  FoldedLayer& operator=(FoldedLayer&&) = default;
-
-  torch::Tensor run(BatchOrthoLayer& norm, bool training, const torch::Tensor& input);
-
- private:
-  /// How the layer's output would be read, given its (dense) input.
-  virtual nn::Reading reading(const torch::Tensor& x) const = 0;
-  /// The layer's output read by the module itself.
-  virtual torch::Tensor read(const torch::Tensor& z) = 0;
-
-  std::shared_ptr<const nn::CachedWeights> cached_;  // immutable, swapped atomically
-};
-
 template <size_t D, typename Norm, typename Conv, typename Derived>
-class FoldedConvImplBase : public torch::nn::Cloneable<Derived>, public FoldedLayer {
+class ORTHOBATCH_API FoldedConvImplBase : public torch::nn::Cloneable<Derived> {
  public:
   /// Of two modules with as many channels between them; they stay what they are and may be used by
   /// themselves.
@@ -73,23 +45,19 @@ class FoldedConvImplBase : public torch::nn::Cloneable<Derived>, public FoldedLa
 
   Norm norm{nullptr};
   Conv conv{nullptr};
-
- private:
-  nn::Reading reading(const torch::Tensor& x) const override;
-  torch::Tensor read(const torch::Tensor& z) override;
 };
 
-class FoldedConv1dImpl
+class ORTHOBATCH_API FoldedConv1dImpl
     : public FoldedConvImplBase<1, BatchOrtho1d, torch::nn::Conv1d, FoldedConv1dImpl> {
  public:
   using FoldedConvImplBase::FoldedConvImplBase;
 };
-class FoldedConv2dImpl
+class ORTHOBATCH_API FoldedConv2dImpl
     : public FoldedConvImplBase<2, BatchOrtho2d, torch::nn::Conv2d, FoldedConv2dImpl> {
  public:
   using FoldedConvImplBase::FoldedConvImplBase;
 };
-class FoldedConv3dImpl
+class ORTHOBATCH_API FoldedConv3dImpl
     : public FoldedConvImplBase<3, BatchOrtho3d, torch::nn::Conv3d, FoldedConv3dImpl> {
  public:
   using FoldedConvImplBase::FoldedConvImplBase;
@@ -104,7 +72,7 @@ enum class Pooling {
   average,  ///< linear(norm(x) averaged over all places): a weight for each channel
 };
 
-class FoldedLinearImpl : public torch::nn::Cloneable<FoldedLinearImpl>, public FoldedLayer {
+class ORTHOBATCH_API FoldedLinearImpl : public torch::nn::Cloneable<FoldedLinearImpl> {
  public:
   FoldedLinearImpl(BatchOrtho1d norm, torch::nn::Linear linear, Pooling pooling = Pooling::none);
   FoldedLinearImpl(BatchOrtho2d norm, torch::nn::Linear linear, Pooling pooling = Pooling::none);
@@ -127,8 +95,6 @@ class FoldedLinearImpl : public torch::nn::Cloneable<FoldedLinearImpl>, public F
  private:
   FoldedLinearImpl(std::shared_ptr<torch::nn::Module> norm, torch::nn::Linear linear,
                    Pooling pooling);
-  nn::Reading reading(const torch::Tensor& x) const override;
-  torch::Tensor read(const torch::Tensor& z) override;
 
   std::shared_ptr<torch::nn::Module> norm_module_;
   Pooling pooling_;
@@ -137,13 +103,17 @@ TORCH_MODULE(FoldedLinear);
 
 /// The net with every BatchOrtho layer that is followed by a convolution, by Flatten and Linear, by
 /// an average over all places, Flatten and Linear, or (BatchOrtho1d) by Linear joined with it. The
-/// modules are the net's own, not copies. Names stay; a joined pair has the norm's, so that
-/// `2.weight` becomes `2.norm.weight` and `3.weight` becomes `2.conv.weight`.
-torch::nn::Sequential fold_training(torch::nn::Sequential net);
+/// modules are the net's own, not copies. A pair has the name of the convolution or linear layer, as
+/// in Python: `2.weight` becomes `3.norm.weight` and `3.weight` becomes `3.conv.weight`.
+ORTHOBATCH_API torch::nn::Sequential fold_training(torch::nn::Sequential net);
+
+/// The pairs of fold_training as the modules they were made of; a norm is named after its pair,
+/// `3_norm`, since what it was called is not known.
+ORTHOBATCH_API torch::nn::Sequential unfold_training(const torch::nn::Sequential& net);
 
 /// A X + b over the channels of (N, C) or (N, C, L): what is left of a BatchOrtho1d that no
 /// neighbour takes, as torch has no module that takes both.
-class PointwiseAffineImpl : public torch::nn::Cloneable<PointwiseAffineImpl> {
+class ORTHOBATCH_API PointwiseAffineImpl : public torch::nn::Cloneable<PointwiseAffineImpl> {
  public:
   explicit PointwiseAffineImpl(int64_t channels);
   void reset() override;
@@ -167,6 +137,6 @@ TORCH_MODULE(PointwiseAffine);
 /// Takes apart what fold_training joined, and Sequentials inside. Throws where a layer has no
 /// running statistics, or sits in a module whose way through it cannot be seen. Names stay; a layer
 /// that is gone leaves a gap.
-torch::nn::Sequential fold(const torch::nn::Sequential& net);
+ORTHOBATCH_API torch::nn::Sequential fold(const torch::nn::Sequential& net);
 
 }  // namespace orthobatch

@@ -18,12 +18,14 @@ enum class RunningAverage {
 ///
 ///     BatchOrtho2d layer(BatchOrthoOptions(64).spec("ZCAE(1e-5)").momentum(0.05));
 struct BatchOrthoOptions {
-  /// `channels` is C of an (N, C, …) input, at least 1.
-  BatchOrthoOptions(int64_t channels, LayerSpec spec = "ZCA(1e-5)")  // NOLINT: as torch's options
-      : channels_(channels), spec_(std::move(spec)) {}
+  /// `num_features` is C of an (N, C, …) input, at least 1.
+  BatchOrthoOptions(
+      int64_t num_features,  // NOLINT(google-explicit-constructor): as torch's options
+      LayerSpec spec = "ZCA(1e-5)")
+      : num_features_(num_features), spec_(std::move(spec)) {}
 
   /// C of an (N, C, …) input. Changing it after construction has no effect.
-  TORCH_ARG(int64_t, channels);
+  TORCH_ARG(int64_t, num_features);
 
   /// The layer, as parsed from text. Default: ZCA(1e-5). Changing it later has no effect.
   TORCH_ARG(LayerSpec, spec);
@@ -51,10 +53,10 @@ struct BatchOrthoOptions {
   /// 1 or more. Default: 1, every place. May be changed at any time; it is checked when it is used.
   TORCH_ARG(int64_t, sample_stride) = 1;
 
-  /// In training, the statistics are those of the batches of all ranks together, and the gradient
-  /// is that of the sum of their losses; a rank's batch may be empty. Those of γ, b and S are the
-  /// rank's own, to be averaged or added with the net's others. Default: none. May be changed at
-  /// any time, on all ranks alike.
+  /// In training, the statistics are those of the batches of all processes together, and the gradient
+  /// is that of the sum of their losses; a process's batch may be empty. Those of γ, b and S are
+  /// its own, to be averaged or added with the net's others. Default: none. May be changed at
+  /// any time, in all processes alike.
   TORCH_ARG(ProcessGroup, process_group);
 
   /// How messages call this layer; see `name_layers`. Default: empty. May be changed at any time.

@@ -12,4 +12,5 @@
 #include "orthobatch/options.h"        // IWYU pragma: export
 #include "orthobatch/process_group.h"  // IWYU pragma: export
 #include "orthobatch/spec.h"           // IWYU pragma: export
+#include "orthobatch/tools.h"          // IWYU pragma: export
 #include "orthobatch/version.h"        // IWYU pragma: export

@@ -3,7 +3,7 @@
 //
 //     c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo = …;       // or any other of c10d's
 //     BatchOrthoOptions(64).process_group(gloo);
-//     orthobatch::synchronize(*net, gloo);                        // every layer of a net
+//     orthobatch::convert_sync(*net, gloo);                       // every layer of a net
 //
 // This header needs nothing of c10d: what it calls is looked up where a group is handed over.
 
@@ -17,23 +17,35 @@
 #include <utility>
 #include <vector>
 
+#include "orthobatch/export.h"
+
 namespace orthobatch {
 
-/// What a layer asks of a group. Every rank calls the same, in the same order.
-class Collectives {
+/// What a layer asks of a group. Every process calls the same, in the same order.
+class ORTHOBATCH_API Collectives : public std::enable_shared_from_this<Collectives> {
  public:
-  virtual ~Collectives() = default;
+  Collectives();
+  Collectives(const Collectives&) = delete;
+  Collectives& operator=(const Collectives&) = delete;
+  virtual ~Collectives();
+
+  /// What stands for it in the arguments of operators: 1 or more, in this process alone.
+  int64_t number() const { return number_; }
+
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
-  /// The tensors of all ranks, in their order; of one size and type.
+  /// The tensors of all processes, in their order; of one size and type.
   virtual std::vector<at::Tensor> gather(const at::Tensor& t) = 0;
-  /// The sum over all ranks, in place.
+  /// The sum over all processes, in place.
   virtual void sum(at::Tensor& t) = 0;
   /// The same, begun: it is there when what this returns has been called.
   virtual std::function<void()> begin_sum(at::Tensor t) {
     sum(t);
     return [] {};
   }
+
+ private:
+  int64_t number_;
 };
 
 /// A group of processes, or none: this process alone.
@@ -50,6 +62,7 @@ class ProcessGroup {
 
   explicit operator bool() const { return group_ != nullptr; }
   Collectives* operator->() const { return group_.get(); }
+  const std::shared_ptr<Collectives>& get() const { return group_; }
 
  private:
   template <typename Group>

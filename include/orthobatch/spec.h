@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "orthobatch/export.h"
+
 namespace orthobatch {
 
 /// Which backward formulas a layer uses.
@@ -31,7 +33,7 @@ enum class Rotation {
 
 /// A spec that does not parse or whose values are out of range. `what()` shows the text, a caret
 /// under the place, and what was expected there.
-class SpecError : public std::invalid_argument {
+class ORTHOBATCH_API SpecError : public std::invalid_argument {
  public:
   SpecError(const std::string& text, size_t position, const std::string& message);
 
@@ -46,7 +48,7 @@ class SpecError : public std::invalid_argument {
 };
 
 /// One layer, as a value: a method of the registry with its arguments.
-class LayerSpec {
+class ORTHOBATCH_API LayerSpec {
  public:
   /// Parses the text; throws SpecError.
   LayerSpec(const std::string& text);  // NOLINT(google-explicit-constructor): specs are text
@@ -108,12 +110,12 @@ struct MethodDescription {
 };
 
 /// Every method there is.
-std::vector<MethodDescription> methods();
+ORTHOBATCH_API std::vector<MethodDescription> methods();
 
 /// Text to value; throws SpecError.
-LayerSpec parse(const std::string& text);
+ORTHOBATCH_API LayerSpec parse(const std::string& text);
 
 /// Value to the one canonical text: parse(to_string(s)) == s.
-std::string to_string(const LayerSpec& spec);
+ORTHOBATCH_API std::string to_string(const LayerSpec& spec);
 
 }  // namespace orthobatch

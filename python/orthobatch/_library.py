@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-_NAME = "liborthobatch_ops.so"
+_NAME = "liborthobatch.so"
 
 
 def _load() -> None:

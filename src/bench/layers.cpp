@@ -55,8 +55,8 @@ std::function<void()> algebra_of(const LayerSpec& spec, const torch::Tensor& x) 
   const core::GradientSums sums = passes.products(x.detach(), x.detach(), statistics.mean,
                                                   algebra->product_block(), core::Sums::in_type);
   return [=] {
-    const core::Fold fold = algebra->fold(statistics, parameters, core::Real::float32);
-    algebra->pullback(fold, parameters, sums, {});
+    const core::LayerMap map = algebra->map(statistics, parameters, core::Real::float32);
+    algebra->pullback(map, map.affine, sums, {});
   };
 }
 

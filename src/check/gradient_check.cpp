@@ -17,7 +17,7 @@
 namespace orthobatch::check {
 namespace {
 
-using core::Fold;
+using core::LayerMap;
 using core::Vector;
 using kernels::to_vector;
 
@@ -72,16 +72,16 @@ double loss(BatchOrtho1d& layer, const torch::Tensor& x, const torch::Tensor& G)
 }
 
 /// The factors of the problem's own covariance, for what they say of smoothness.
-Fold fold_of(const LayerSpec& spec, const Problem& p, const torch::Tensor& x) {
+LayerMap map_of(const LayerSpec& spec, const Problem& p, const torch::Tensor& x) {
   const core::LayerAlgebra algebra(spec, x.size(1));
-  return algebra.fold(kernels::passes_for(x).moments(x, algebra.block()),
-                      {to_vector(p.gamma), to_vector(p.bias), to_vector(p.skew)},
-                      core::Real::float64);
+  return algebra.map(kernels::passes_for(x).moments(x, algebra.block()),
+                     {to_vector(p.gamma), to_vector(p.bias), to_vector(p.skew)},
+                     core::Real::float64);
 }
 
-std::vector<int64_t> branch_of(const Fold& fold) {
+std::vector<int64_t> branch_of(const LayerMap& map) {
   std::vector<int64_t> out;
-  for (const auto& f : fold.factors) {
+  for (const auto& f : map.factors) {
     const std::vector<int64_t> part = f->branch();
     out.insert(out.end(), part.begin(), part.end());
     out.push_back(f->null);
@@ -89,9 +89,9 @@ std::vector<int64_t> branch_of(const Fold& fold) {
   return out;
 }
 
-std::vector<std::string> obstacles(const Fold& fold, int64_t samples) {
+std::vector<std::string> obstacles(const LayerMap& map, int64_t samples) {
   std::vector<std::string> out;
-  for (const auto& f : fold.factors) {
+  for (const auto& f : map.factors) {
     for (const std::string& kink : f->kinks()) out.push_back(kink);
     const int64_t width = f->T.rows(), rank = width - f->null;
     if (f->null > 0 && rank < std::min(width, samples - 1))
@@ -148,8 +148,8 @@ class Check {
 
  private:
   void check_input() {
-    const Fold fold = fold_of(spec_, problem_, problem_.x);
-    result_.why_no_gradient = obstacles(fold, options_.samples);
+    const LayerMap map = map_of(spec_, problem_, problem_.x);
+    result_.why_no_gradient = obstacles(map, options_.samples);
     if (!result_.why_no_gradient.empty()) {
       CheckRow row;
       row.of = "x";
@@ -157,9 +157,9 @@ class Check {
       result_.rows.push_back(row);
       return;
     }
-    const std::vector<int64_t> branch = branch_of(fold);
+    const std::vector<int64_t> branch = branch_of(map);
     compare("x", problem_.x, exact_.x, printed_.x, [&](const torch::Tensor& x) {
-      const bool same_branch = branch_of(fold_of(spec_, problem_, x)) == branch;
+      const bool same_branch = branch_of(map_of(spec_, problem_, x)) == branch;
       return same_branch ? std::optional<double>(loss(layer_, x, problem_.G)) : std::nullopt;
     });
   }

@@ -17,7 +17,7 @@ constexpr double largest_float_mean = 64;
 /// Folded, the sums over all samples are those of a convolution's weight gradient, which oneDNN
 /// makes in float: an error of about 1e-8 √places, 5e-7 at 2,500 of them and 2e-6 at 40,000, times
 /// the cancellation of the raw data. In double it is 1e-9 of that.
-constexpr double largest_folded_float = 8, largest_folded_double = 1024;
+constexpr double largest_uncentered_float = 8, largest_uncentered_double = 1024;
 
 /// Entries beyond this are left in double: with a gradient they may leave float's range.
 constexpr double largest_float_entry = 1e30;
@@ -75,8 +75,8 @@ AffineMap affine_map(BlockMatrix P, const BlockMatrix& T, const Vector& mean, co
   out.P = std::move(P);
   const bool single = real == Real::float32;
   const bool moderate = largest_entry(out.P) <= largest_float_entry;
-  out.folds =
-      moderate && cancellation.raw <= (single ? largest_folded_float : largest_folded_double);
+  out.exact_uncentered =
+      moderate && cancellation.raw <= (single ? largest_uncentered_float : largest_uncentered_double);
   // Nothing is subtracted, which saves a copy of each tile, where that is as exact. Double data
   // and those of single channels have their mean taken off in any case: there it costs nothing.
   const bool centers = !single || T.block() == 1 || size_of_mean(T, mean) > largest_float_mean;

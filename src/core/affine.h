@@ -23,7 +23,7 @@ struct AffineMap {
   Sums sums = Sums::in_type;
   /// P X + q, without a center and summed in the data's own type, is as exact: P may go into the
   /// weights of what reads Z.
-  bool folds = true;
+  bool exact_uncentered = true;
 };
 
 /// The same map with nothing subtracted: Z = P X + q.

@@ -40,23 +40,23 @@ Vector rowwise_dot(const BlockMatrix& a, const BlockMatrix& other) {
 }
 
 /// σ_j² of all channels; zeros where there are no factors.
-Vector variances(const Fold& fold) {
+Vector variances(const LayerMap& map) {
   Vector out;
-  for (const auto& f : fold.factors)
+  for (const auto& f : map.factors)
     for (const double v : diag(f->conditioned)) out.push_back(std::max(v, 0.0));
-  out.resize(fold.mean.size());
+  out.resize(map.mean.size());
   return out;
 }
 
-Cancellation cancellation_of(const Fold& fold) {
-  const Vector variance = variances(fold);
-  Vector terms(fold.mean.size()), squares(fold.mean.size());
-  for (int64_t b = 0; b < fold.T.count(); ++b) {
-    const int64_t width = fold.T.width(b), first = fold.T.offset(b);
-    const double* T = fold.T.data(b);
+Cancellation cancellation_of(const LayerMap& map) {
+  const Vector variance = variances(map);
+  Vector terms(map.mean.size()), squares(map.mean.size());
+  for (int64_t b = 0; b < map.T.count(); ++b) {
+    const int64_t width = map.T.width(b), first = map.T.offset(b);
+    const double* T = map.T.data(b);
     Vector deviation(width), raw(width);
     for (int64_t j = 0; j < width; ++j) {
-      const double v = variance[first + j], mean = fold.mean[first + j];
+      const double v = variance[first + j], mean = map.mean[first + j];
       deviation[j] = std::sqrt(v);
       raw[j] = v + mean * mean;
     }
@@ -95,11 +95,11 @@ int64_t total(const std::vector<std::unique_ptr<Factor>>& factors, int64_t Facto
 
 }  // namespace
 
-int64_t Fold::floored() const { return total(factors, &Factor::floored); }
-int64_t Fold::null() const { return total(factors, &Factor::null); }
-int64_t Fold::exchanges() const { return total(factors, &Factor::exchanges); }
+int64_t LayerMap::floored() const { return total(factors, &Factor::floored); }
+int64_t LayerMap::null() const { return total(factors, &Factor::null); }
+int64_t LayerMap::exchanges() const { return total(factors, &Factor::exchanges); }
 
-BlockMatrix Fold::conditioned() const {
+BlockMatrix LayerMap::conditioned() const {
   BlockMatrix out(T.size(), T.block());
   for (int64_t b = 0; b < out.count(); ++b) out.set(b, factors[b]->conditioned);
   return out;
@@ -114,104 +114,109 @@ LayerAlgebra::LayerAlgebra(const LayerSpec& spec, int64_t channels)
       // With ->W the method itself has no parameters (the paper's Table 1, footnote a).
       scale_inside_(find_method(spec.method()).scale_inside && !spec.has_rotation()) {}
 
-Fold LayerAlgebra::fold(Statistics statistics, const LayerParameters& p, Real real) const {
+LayerMap LayerAlgebra::map(Statistics statistics, LayerParameters parameters, Real real) const {
   drop_unresolved(statistics.covariance, real);
-  Fold out;
+  LayerMap out;
   out.mean = std::move(statistics.mean);
   out.samples = statistics.samples;
-  factor_blocks(out, &Method::factor, statistics.covariance, p);
-  attach_map(out, p, real);
+  out.parameters = std::move(parameters);
+  factor_blocks(out, &Method::factor, statistics.covariance);
+  attach_affine(out, real);
   return out;
 }
 
-Fold LayerAlgebra::fold_average(const Vector& mean, const BlockMatrix& sigma,
-                                const LayerParameters& p, Real real) const {
-  Fold out;
+LayerMap LayerAlgebra::map_of_average(const Vector& mean, const BlockMatrix& sigma,
+                                      LayerParameters parameters, Real real) const {
+  LayerMap out;
   out.mean = mean;
-  factor_blocks(out, &Method::factor_average, sigma, p);
-  attach_map(out, p, real);
+  out.parameters = std::move(parameters);
+  factor_blocks(out, &Method::factor_average, sigma);
+  attach_affine(out, real);
   return out;
 }
 
-Fold LayerAlgebra::fold_transform(const Vector& mean, const BlockMatrix& T,
-                                  const LayerParameters& p, Real real) const {
-  Fold out;
+LayerMap LayerAlgebra::map_of_transform(const Vector& mean, const BlockMatrix& T,
+                                        LayerParameters parameters, Real real) const {
+  LayerMap out;
   out.mean = mean;
+  out.parameters = std::move(parameters);
   out.T = T;
-  attach_map(out, p, real);
+  attach_affine(out, real);
   return out;
 }
 
-void LayerAlgebra::factor_blocks(Fold& fold, FactorMember factor, const BlockMatrix& sigma,
-                                 const LayerParameters& p) const {
-  fold.T = BlockMatrix(channels_, block_);
+void LayerAlgebra::factor_blocks(LayerMap& map, FactorMember factor,
+                                 const BlockMatrix& sigma) const {
+  const LayerParameters& p = map.parameters;
+  map.T = BlockMatrix(channels_, block_);
   const Vector inner = scale_inside_ && !p.gamma.empty() ? p.gamma : Vector(channels_, 1.0);
-  fold.factors.resize(sigma.count());
+  map.factors.resize(sigma.count());
   for_blocks(sigma, [&](int64_t b) {
     const Vector gamma = slice(inner, sigma.offset(b), sigma.width(b));
-    fold.factors[b] = (*method_.*factor)(sigma.get(b), gamma);
-    fold.T.set(b, fold.factors[b]->T);
+    map.factors[b] = (*method_.*factor)(sigma.get(b), gamma);
+    map.T.set(b, map.factors[b]->T);
   });
 }
 
 // P = R T with R = Γ, W or Γ W
-void LayerAlgebra::attach_map(Fold& fold, const LayerParameters& p, Real real) const {
-  BlockMatrix P = fold.T;
+void LayerAlgebra::attach_affine(LayerMap& map, Real real) const {
+  const LayerParameters& p = map.parameters;
+  BlockMatrix P = map.T;
   if (rotation_) {
-    fold.W = cayley(p.skew, channels_);
+    map.W = cayley(p.skew, channels_);
     P = BlockMatrix(channels_, channels_);
-    P.set(0, linalg::matmul(fold.W, fold.T.dense()));
+    P.set(0, linalg::matmul(map.W, map.T.dense()));
   }
   P = scale_rows(outer_scale(p), std::move(P));
-  fold.cancellation = cancellation_of(fold);
-  fold.map = affine_map(std::move(P), fold.T, fold.mean, p.bias, fold.cancellation, real);
+  map.cancellation = cancellation_of(map);
+  map.affine = affine_map(std::move(P), map.T, map.mean, p.bias, map.cancellation, real);
 }
 
 Vector LayerAlgebra::outer_scale(const LayerParameters& p) const {
   return p.gamma.empty() || scale_inside_ ? Vector(channels_, 1.0) : p.gamma;
 }
 
-LayerGradients LayerAlgebra::pullback(const Fold& fold, const AffineMap& map,
-                                      const LayerParameters& p, GradientSums sums,
-                                      Wanted wanted) const {
+LayerGradients LayerAlgebra::pullback(const LayerMap& map, const AffineMap& affine,
+                                      GradientSums sums, Wanted wanted) const {
   LayerGradients out;
   BlockMatrix dSigma;
-  if (needs_sums(fold, wanted)) {
+  if (needs_sums(map, wanted)) {
     out.bias = sums.sum;
     const BlockMatrix dT =
-        pullback_rotation(fold, p, about_mean(std::move(sums), fold.mean, map.center), out);
-    if (wanted.input && fold.samples > 0) {
+        pullback_rotation(map, about_mean(std::move(sums), map.mean, affine.center), out);
+    if (wanted.input && map.samples > 0) {
       dSigma = BlockMatrix(channels_, block_);
-      for_blocks(dT, [&](int64_t b) { dSigma.set(b, sym(fold.factors[b]->pullback(dT.get(b)))); });
+      for_blocks(dT, [&](int64_t b) { dSigma.set(b, sym(map.factors[b]->pullback(dT.get(b)))); });
     }
   }
   if (wanted.input)
-    out.input = fold.samples > 0
-                    ? gradient_map(map, fold.mean, fold.samples, out.bias, std::move(dSigma))
-                    : gradient_map(map);
+    out.input = map.samples > 0
+                    ? gradient_map(affine, map.mean, map.samples, out.bias, std::move(dSigma))
+                    : gradient_map(affine);
   return out;
 }
 
 /// ∇T = Rᵀ B inside the blocks of T; ∇γ and ∇S on the way.
-BlockMatrix LayerAlgebra::pullback_rotation(const Fold& fold, const LayerParameters& p,
-                                            BlockMatrix B, LayerGradients& out) const {
+BlockMatrix LayerAlgebra::pullback_rotation(const LayerMap& map, BlockMatrix B,
+                                            LayerGradients& out) const {
+  const LayerParameters& p = map.parameters;
   BlockMatrix dT;
   if (rotation_) {
-    const Matrix T = fold.T.dense(), dense = B.get(0);
+    const Matrix T = map.T.dense(), dense = B.get(0);
     const Matrix dR = linalg::matmul_nt(dense, T);  // ∇R = B Tᵀ
-    if (!p.gamma.empty()) out.gamma = core::rowwise_dot(dR, fold.W);
+    if (!p.gamma.empty()) out.gamma = core::rowwise_dot(dR, map.W);
     const Matrix dW = core::scale_rows(outer_scale(p), dR);  // ∇W = Γ ∇R
-    out.skew = pullback_cayley(p.skew, fold.W, dW, gradient_);
+    out.skew = pullback_cayley(p.skew, map.W, dW, gradient_);
     const Matrix scaled = core::scale_rows(outer_scale(p), dense);  // Γ B
-    dT = BlockMatrix::from_dense(linalg::matmul_tn(fold.W, scaled), block_);
+    dT = BlockMatrix::from_dense(linalg::matmul_tn(map.W, scaled), block_);
   } else {
     if (!p.gamma.empty() && !scale_inside_)
-      out.gamma = rowwise_dot(B, fold.T);  // ∇γ_i = Σ_j B_ij T_ij
+      out.gamma = rowwise_dot(B, map.T);  // ∇γ_i = Σ_j B_ij T_ij
     dT = scale_rows(outer_scale(p), std::move(B));
   }
   if (scale_inside_ && !p.gamma.empty())
     for (int64_t b = 0; b < dT.count(); ++b) {
-      const Vector dgamma = fold.factors[b]->pullback_scale(dT.get(b));
+      const Vector dgamma = map.factors[b]->pullback_scale(dT.get(b));
       out.gamma.insert(out.gamma.end(), dgamma.begin(), dgamma.end());
     }
   return dT;

@@ -20,13 +20,14 @@ struct LayerParameters {
 };
 
 /// Z = P (X − μ) + b, with what the pullback needs.
-struct Fold {
+struct LayerMap {
   Vector mean;         // μ
   double samples = 0;  // M that μ and Σ were taken from; 0: they are constants
-  AffineMap map;       // P = R T
+  AffineMap affine;    // P = R T
   std::vector<std::unique_ptr<Factor>> factors;  // one per block; none from a running transform
   BlockMatrix T;
   Matrix W;  // empty without rotation
+  LayerParameters parameters;
 
   /// Rounding is amplified by it. From a running transform, which has no σ, that of the mean alone.
   Cancellation cancellation;
@@ -55,39 +56,32 @@ class LayerAlgebra {
   /// Block size of P and B: that of T, or N with a rotation.
   int64_t product_block() const { return rotation_ ? channels_ : block_; }
 
-  Fold fold(Statistics statistics, const LayerParameters& p, Real real) const;
+  LayerMap map(Statistics statistics, LayerParameters parameters, Real real) const;
   /// From the running average of the conditioned covariance.
-  Fold fold_average(const Vector& mean, const BlockMatrix& sigma, const LayerParameters& p,
-                    Real real) const;
+  LayerMap map_of_average(const Vector& mean, const BlockMatrix& sigma, LayerParameters parameters,
+                          Real real) const;
   /// From a running average of T.
-  Fold fold_transform(const Vector& mean, const BlockMatrix& T, const LayerParameters& p,
-                      Real real) const;
+  LayerMap map_of_transform(const Vector& mean, const BlockMatrix& T, LayerParameters parameters,
+                            Real real) const;
 
   /// Which gradients are wanted. Those of the parameters need the sums over samples; so does the
   /// input's where the statistics are the batch's own.
   struct Wanted {
     bool parameters = true, input = true;
   };
-  bool needs_sums(const Fold& fold, Wanted wanted) const {
-    return wanted.parameters || (wanted.input && fold.samples > 0);
+  bool needs_sums(const LayerMap& map, Wanted wanted) const {
+    return wanted.parameters || (wanted.input && map.samples > 0);
   }
-  /// From G (X − center)ᵀ, center that of the fold's map, and G 1 over all samples of the
-  /// statistics; empty where needs_sums says no.
-  LayerGradients pullback(const Fold& fold, const LayerParameters& p, GradientSums sums,
-                          Wanted wanted) const {
-    return pullback(fold, fold.map, p, std::move(sums), wanted);
-  }
-  /// The same where the data were seen through another form of the fold's map (without_center).
-  LayerGradients pullback(const Fold& fold, const AffineMap& map, const LayerParameters& p,
-                          GradientSums sums, Wanted wanted) const;
+  /// From G (X − center)ᵀ and G 1 over all samples of the statistics, empty where needs_sums says
+  /// no. `affine` is the form of the map that the data were seen through: its own, or without_center.
+  LayerGradients pullback(const LayerMap& map, const AffineMap& affine, GradientSums sums,
+                          Wanted wanted) const;
 
  private:
   using FactorMember = std::unique_ptr<Factor> (Method::*)(const Matrix&, const Vector&) const;
-  void factor_blocks(Fold& fold, FactorMember factor, const BlockMatrix& sigma,
-                     const LayerParameters& p) const;
-  void attach_map(Fold& fold, const LayerParameters& p, Real real) const;
-  BlockMatrix pullback_rotation(const Fold& fold, const LayerParameters& p, BlockMatrix B,
-                                LayerGradients& out) const;
+  void factor_blocks(LayerMap& map, FactorMember factor, const BlockMatrix& sigma) const;
+  void attach_affine(LayerMap& map, Real real) const;
+  BlockMatrix pullback_rotation(const LayerMap& map, BlockMatrix B, LayerGradients& out) const;
   Vector outer_scale(const LayerParameters& p) const;  // γ where it is part of R, else ones
 
   std::unique_ptr<Method> method_;

@@ -8,7 +8,7 @@
 #include "core/linalg.h"
 #include "kernels/convert.h"
 #include "kernels/passes.h"
-#include "orthobatch/modules.h"
+#include "orthobatch/tools.h"
 
 namespace orthobatch {
 namespace {
@@ -19,17 +19,31 @@ using kernels::to_matrix;
 using kernels::to_tensor;
 using kernels::to_vector;
 
-/// Eigenvalues of a covariance, descending; of variances, themselves.
-Vector spectrum(const torch::Tensor& covariance) {
-  TORCH_CHECK(
-      covariance.dim() == 1 || (covariance.dim() == 2 && covariance.size(0) == covariance.size(1)),
-      "expected variances (C) or a covariance (C×C), got size ", covariance.sizes());
+void append_eigenvalues(Vector& all, const torch::Tensor& covariance) {
   TORCH_CHECK(covariance.numel() > 0 && covariance.isfinite().all().item<bool>(),
               "expected a finite, non-empty covariance");
-  if (covariance.dim() == 2) return linalg::eigh(to_matrix(covariance)).lambda;
-  Vector variances = to_vector(covariance);
-  std::sort(variances.rbegin(), variances.rend());
-  return variances;
+  if (covariance.dim() == 3) {
+    for (const torch::Tensor& block : covariance.unbind(0)) append_eigenvalues(all, block);
+    return;
+  }
+  TORCH_CHECK(
+      covariance.dim() == 1 || (covariance.dim() == 2 && covariance.size(0) == covariance.size(1)),
+      "expected variances (C), a covariance (C×C) or blocks of one (groups, g, g), got size ",
+      covariance.sizes());
+  const Vector own =
+      covariance.dim() == 1 ? to_vector(covariance) : linalg::eigh(to_matrix(covariance)).lambda;
+  all.insert(all.end(), own.begin(), own.end());
+}
+
+/// Descending; what rounding alone makes is 0.
+Vector spectrum(const torch::Tensor& covariance, const torch::Tensor& last) {
+  Vector lambda;
+  append_eigenvalues(lambda, covariance);
+  if (last.defined() && last.numel() > 0) append_eigenvalues(lambda, last);
+  std::sort(lambda.rbegin(), lambda.rend());
+  const double noise = linalg::null_tolerance(static_cast<int64_t>(lambda.size())) * lambda.front();
+  for (double& l : lambda) l = l <= noise ? 0.0 : l;
+  return lambda;
 }
 
 }  // namespace
@@ -54,33 +68,29 @@ double whiteness_error(const torch::Tensor& z) {
   return (cov - torch::eye(cov.size(0), torch::kDouble)).abs().max().item<double>();
 }
 
-double condition_number(const torch::Tensor& covariance) {
-  const Vector lambda = spectrum(covariance);
-  const double noise = linalg::null_tolerance(static_cast<int64_t>(lambda.size())) * lambda.front();
-  return lambda.back() <= noise ? std::numeric_limits<double>::infinity()
-                                : lambda.front() / lambda.back();
+double condition_number(const torch::Tensor& covariance, const torch::Tensor& last) {
+  const Vector lambda = spectrum(covariance, last);
+  return lambda.back() == 0 ? std::numeric_limits<double>::infinity()
+                            : lambda.front() / lambda.back();
 }
 
-double effective_rank(const torch::Tensor& covariance, double q) {
+double effective_rank(const torch::Tensor& covariance, double q, const torch::Tensor& last) {
   TORCH_CHECK(q >= 0, "expected an order q ≥ 0, got ", q);
-  Vector lambda = spectrum(covariance);
-  const double noise = linalg::null_tolerance(static_cast<int64_t>(lambda.size())) * lambda.front();
-  for (double& l : lambda) l = l <= noise ? 0.0 : l;
-  return core::effective_rank(lambda, q);
+  return core::effective_rank(spectrum(covariance, last), q);
 }
 
-std::vector<LayerSummary> summarize(const torch::nn::Module& net) {
+std::vector<LayerSummary> summary(const torch::nn::Module& net) {
   std::vector<LayerSummary> out;
   for (const auto& [name, layer] : layers_of(net)) {
     LayerSummary s;
     s.name = name;
     s.spec = to_string(layer->options.spec());
-    s.channels = layer->options.channels();
-    const BatchReport& batch = layer->last_batch();
+    s.num_features = layer->options.num_features();
+    const BatchReport batch = layer->last_batch();
     if (batch.samples > 0) {
       s.samples = batch.samples;
-      s.condition_number = condition_number(batch.covariance);
-      s.effective_rank = effective_rank(batch.covariance);
+      s.condition_number = condition_number(batch.covariance, batch.covariance_last);
+      s.effective_rank = effective_rank(batch.covariance, 1, batch.covariance_last);
       s.floored = batch.floored;
       s.null = batch.null;
       s.exchanges = batch.exchanges;
@@ -91,9 +101,9 @@ std::vector<LayerSummary> summarize(const torch::nn::Module& net) {
   return out;
 }
 
-std::string to_string(const std::vector<LayerSummary>& summary) {
+std::string to_string(const std::vector<LayerSummary>& layers) {
   size_t name_width = 5, spec_width = 4;
-  for (const LayerSummary& s : summary) {
+  for (const LayerSummary& s : layers) {
     name_width = std::max(name_width, s.name.size());
     spec_width = std::max(spec_width, s.spec.size());
   }
@@ -107,9 +117,9 @@ std::string to_string(const std::vector<LayerSummary>& summary) {
   std::string out =
       row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s  %9s  %8s\n", "layer", static_cast<int>(spec_width),
           "spec", "channels", "condition", "eff.rank", "floored", "null", "exchanged", "unfolded");
-  for (const LayerSummary& s : summary)
+  for (const LayerSummary& s : layers)
     out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %4lld  %9lld  %8lld\n", s.name.c_str(),
-               static_cast<int>(spec_width), s.spec.c_str(), static_cast<long long>(s.channels),
+               static_cast<int>(spec_width), s.spec.c_str(), static_cast<long long>(s.num_features),
                s.condition_number, s.effective_rank, static_cast<long long>(s.floored),
                static_cast<long long>(s.null), static_cast<long long>(s.exchanges),
                static_cast<long long>(s.unfolded));

@@ -1,4 +1,4 @@
-// Which modules of a Sequential are a layer and what reads it.
+// Which modules of a Sequential are a layer and what consumes its output.
 
 #include <torch/torch.h>
 
@@ -44,8 +44,8 @@ torch::nn::Sequential fold_training(torch::nn::Sequential net) {
   torch::nn::Sequential out;
   for (size_t at = 0; at < all.size();) {
     if (Joined joined = join(all, at); joined.count > 0) {
-      out->push_back(all[at].name, std::move(joined.module));
       at += joined.count;
+      out->push_back(all[at - 1].name, std::move(joined.module));
       continue;
     }
     out->push_back(all[at].name, all[at].module);

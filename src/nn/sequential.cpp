@@ -42,7 +42,7 @@ LinearBehind linear_behind(const std::vector<Element>& all, size_t at,
   if (flattens) ++k;
   const auto linear = next(k) ? as<torch::nn::LinearImpl>(*next(k)) : nullptr;
   if (!linear) return {};
-  const int64_t channels = norm.options.channels(), inputs = linear->options.in_features();
+  const int64_t channels = norm.options.num_features(), inputs = linear->options.in_features();
   const bool of_channels =
       dynamic_cast<const BatchOrtho1dImpl*>(&norm) && !averages && inputs == channels;
   if (!flattens && !of_channels) return {};

@@ -1,6 +1,7 @@
 #pragma once
 // The elements of a Sequential, and which of torch's modules they are.
 
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
@@ -37,18 +38,21 @@ struct Modules;
 template <>
 struct Modules<1> {
   using Norm = BatchOrtho1d;
+  using BatchNorm = torch::nn::BatchNorm1d;
   using Conv = torch::nn::Conv1d;
   using Folded = FoldedConv1d;
 };
 template <>
 struct Modules<2> {
   using Norm = BatchOrtho2d;
+  using BatchNorm = torch::nn::BatchNorm2d;
   using Conv = torch::nn::Conv2d;
   using Folded = FoldedConv2d;
 };
 template <>
 struct Modules<3> {
   using Norm = BatchOrtho3d;
+  using BatchNorm = torch::nn::BatchNorm3d;
   using Conv = torch::nn::Conv3d;
   using Folded = FoldedConv3d;
 };

@@ -7,7 +7,6 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
-#include <torch/library.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include <memory>
 #include <mutex>
 
+#include "core/registry.h"
+#include "ops/call.h"
 #include "ops/operators.h"
 
 namespace orthobatch::ops::autograd {
@@ -22,47 +23,30 @@ namespace {
 
 using torch::autograd::variable_list;
 
-/// The operator of that name.
-template <typename Signature>
-c10::TypedOperatorHandle<Signature> find(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
-
 const auto& train_operator() {
-  static const auto op = find<Train>("orthobatch::train");
-  return op;
-}
-const auto& evaluate_operator() {
-  static const auto op = find<Evaluate>("orthobatch::evaluate");
+  static const auto op = find_operator<Train>("orthobatch::train");
   return op;
 }
 const auto& backward_operator() {
-  static const auto op = find<Backward>("orthobatch::backward");
+  static const auto op = find_operator<Backward>("orthobatch::backward");
   return op;
 }
 const auto& track_operator() {
-  static const auto op = find<Track>("orthobatch::track_");
+  static const auto op = find_operator<Track>("orthobatch::track_");
   return op;
 }
-const auto& folded_train_operator() {
-  static const auto op = find<FoldedTrain>("orthobatch::folded_train");
-  return op;
-}
-const auto& folded_evaluate_operator() {
-  static const auto op = find<FoldedEvaluate>("orthobatch::folded_evaluate");
-  return op;
-}
-const auto& folded_backward_operator() {
-  static const auto op = find<FoldedBackward>("orthobatch::folded_backward");
+const auto& average_map_operator() {
+  static const auto op = find_operator<AverageMap>("orthobatch::average_map");
   return op;
 }
 
-// --------------------------------------------------------------------------------------- nodes
+/// The number of tensors that gradients go to.
+constexpr size_t inputs = 7;
 
 /// A step backward: the gradients of the inputs from that of the output. `saved` are the tensors
 /// that were kept, undefined where there was none.
 using Derive = std::function<variable_list(const Tensor& grad, const variable_list& saved,
-                                           const std::vector<bool>& wanted)>;
+                                           const Flags7& wanted)>;
 
 class Derivative : public torch::autograd::Node {
  public:
@@ -76,9 +60,12 @@ class Derivative : public torch::autograd::Node {
     if (std::none_of(grads.begin(), grads.end(), defined)) return variable_list(num_outputs());
     variable_list saved;
     for (const auto& s : saved_) saved.push_back(s.unpack());
-    std::vector<bool> wanted;
-    for (size_t k = 0; k < num_outputs(); ++k) wanted.push_back(task_should_compute_output(k));
-    return derive_(grads[0], saved, wanted);
+    Flags7 wanted{};
+    for (size_t k = 0; k < inputs; ++k) wanted[k] = task_should_compute_output(k);
+    variable_list out = derive_(grads[0], saved, wanted);
+    for (size_t k = 0; k < inputs; ++k)
+      if (!wanted[k]) out[k] = Tensor();
+    return out;
   }
   void release_variables() override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -95,87 +82,129 @@ class Derivative : public torch::autograd::Node {
 /// A node for an operator of those inputs, its edges in their order; null where none needs a
 /// gradient.
 template <typename... Inputs>
-std::shared_ptr<Derivative> node_for(const char* name, Derive derive, const Inputs&... inputs) {
-  const bool forward_mode = (torch::autograd::isFwGradDefined(inputs) || ...);
+std::shared_ptr<Derivative> node_for(const char* name, Derive derive, const Inputs&... of) {
+  const bool forward_mode = (torch::autograd::isFwGradDefined(of) || ...);
   TORCH_CHECK_NOT_IMPLEMENTED(!forward_mode, name,
                               ": expected to be differentiated backward; a derivative in forward "
                               "mode is not available");
-  if (!torch::autograd::compute_requires_grad(inputs...)) return nullptr;
+  if (!torch::autograd::compute_requires_grad(of...)) return nullptr;
   std::shared_ptr<Derivative> node(new Derivative(name, std::move(derive)),
                                    torch::autograd::deleteNode);
-  node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
-  (node->keep(inputs), ...);
+  node->set_next_edges(torch::autograd::collect_next_edges(of...));
+  (node->keep(of), ...);
   return node;
-}
-
-template <size_t N>
-std::array<bool, N> as_array(const std::vector<bool>& wanted) {
-  std::array<bool, N> out;
-  for (size_t k = 0; k < N; ++k) out[k] = wanted[k];
-  return out;
-}
-/// Undefined where it was not wanted, as autograd has it.
-variable_list only(variable_list all, const std::vector<bool>& wanted) {
-  for (size_t k = 0; k < all.size(); ++k)
-    if (!wanted[k]) all[k] = Tensor();
-  return all;
 }
 
 OptionalTensor optional(const Tensor& t) {
   return t.defined() ? OptionalTensor(t) : OptionalTensor();
 }
-/// What was kept behind the first `inputs`.
-at::TensorList rest(const variable_list& saved, size_t inputs) {
-  return {saved.data() + inputs, saved.size() - inputs};
+
+/// All arguments of a call that are no tensors.
+struct Constants {
+  std::string layer;
+  std::vector<int64_t> consumer;
+
+  Constants(string_view text, at::IntArrayRef packed)
+      : layer(text.data(), text.size()), consumer(packed.vec()) {}
+};
+
+variable_list call_backward(const Constants& c, const Tensor& grad, const variable_list& t,
+                            const Flags7& wanted) {
+  const auto [x, weight, bias, skew, read, consumer_weight, consumer_bias] =
+      backward_operator().call(grad, t[0], optional(t[1]), optional(t[2]), optional(t[3]),
+                               {t.data() + inputs, t.size() - inputs}, c.layer, optional(t[4]),
+                               optional(t[5]), optional(t[6]), c.consumer, wanted);
+  return {x, weight, bias, skew, read, consumer_weight, consumer_bias};
 }
 
-/// What names a layer, and how it is run: all that is no tensor.
-struct Arguments {
-  std::string spec, name;
-  int64_t channels, dims, sample_stride;
-  bool transform;
+Derive derivative(Constants constants) {
+  return
+      [c = std::move(constants)](const Tensor& grad, const variable_list& t, const Flags7& wanted) {
+        return call_backward(c, grad, t, wanted);
+      };
+}
 
-  Arguments(string_view s, int64_t c, int64_t d, int64_t stride, bool t, string_view n)
-      : spec(s.data(), s.size()),
-        name(n.data(), n.size()),
-        channels(c),
-        dims(d),
-        sample_stride(stride),
-        transform(t) {}
-};
-/// What reads it.
-struct ReaderArguments {
-  std::vector<int64_t> stride, padding, dilation;
-  int64_t groups;
-  bool zeros;
-};
+// ------------------------------------------------------------------ derivatives of any order
 
-// ---------------------------------------------------------------------------------- the layer
+/// W of specs with a rotation: (I − S)⁻¹ (I + S), S antisymmetric with `skew` below its diagonal.
+Tensor rotation(const Tensor& skew, int64_t n) {
+  const Tensor places = at::tril_indices(n, n, -1, at::TensorOptions(at::kLong));
+  const Tensor lower = at::zeros({n, n}, skew.options()).index_put({places[0], places[1]}, skew);
+  const Tensor S = lower - lower.t(), one = at::eye(n, skew.options());
+  return at::linalg_solve(one - S, one + S);
+}
 
-Derive layer_derivative(Arguments a) {
-  return [a = std::move(a)](const Tensor& grad, const variable_list& t,
-                            const std::vector<bool>& wanted) {
-    const auto [x, weight, bias, skew] = backward_operator().call(
-        grad, t[0], optional(t[1]), optional(t[2]), optional(t[3]), rest(t, 4), a.spec, a.channels,
-        a.dims, a.sample_stride, a.transform, a.name, as_array<4>(wanted));
-    return only({x, weight, bias, skew}, wanted);
+/// Evaluation in torch's own operations, from a T that is a constant: what is differentiated where
+/// the gradient itself needs one.
+Tensor composed(const KnownLayer& layer, const variable_list& t, const Tensor& T) {
+  const Tensor &x = t[0], &weight = t[1], &bias = t[2], &skew = t[3], &mean = t[inputs];
+  Tensor P = T.to(x.options());
+  if (skew.defined()) P = rotation(skew, layer.num_features).matmul(P);
+  if (weight.defined()) P = weight.unsqueeze(1) * P;
+  const Tensor rows = x.movedim(1, -1) - mean.to(x.options());
+  const Tensor z = rows.matmul(P.t());
+  return (bias.defined() ? z + bias : z).movedim(-1, 1);
+}
+
+Derive derivative_of_evaluation(Constants constants) {
+  return [c = std::move(constants)](const Tensor& grad, const variable_list& t,
+                                    const Flags7& wanted) -> variable_list {
+    const auto layer = layer_of(c.layer);
+    const bool scale_inside =
+        core::find_method(layer->spec.method()).scale_inside && t[1].defined() && !t[3].defined();
+    if (!torch::GradMode::is_enabled() || t[5].defined() || scale_inside)
+      return call_backward(c, grad, t, wanted);
+    OptionalTensor no_skew;
+    if (t[3].defined()) no_skew = at::zeros_like(t[3]);
+    const Tensor last = t.size() > inputs + 2 ? t[inputs + 2] : Tensor();
+    const Tensor T = average_map_operator().call(
+        {}, {}, no_skew, t[inputs].detach(), t[inputs + 1].detach(), optional(last), c.layer)[0];
+    variable_list of;
+    std::vector<size_t> places;
+    for (size_t k = 0; k < 4; ++k)
+      if (wanted[k]) {
+        of.push_back(t[k]);
+        places.push_back(k);
+      }
+    const variable_list found =
+        torch::autograd::grad({composed(*layer, t, T)}, of, {grad}, /*retain_graph=*/true,
+                              /*create_graph=*/true, /*allow_unused=*/true);
+    variable_list out(inputs);
+    for (size_t k = 0; k < found.size(); ++k) out[places[k]] = found[k];
+    return out;
   };
 }
 
+/// It would silently leave out the statistics: say so when it is asked for.
+Derive refusal(string_view layer) {
+  return [text = std::string(layer.data(), layer.size())](const Tensor&, const variable_list&,
+                                                          const Flags7&) -> variable_list {
+    TORCH_CHECK(false, text,
+                ": expected to be differentiated once; a second derivative is not available in "
+                "training or through folded weights");
+  };
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------- operators
+
 /// The statistics of a batch have no history: the layer's gradient has them in it.
-Tensors6 train(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-               const OptionalTensor& skew, string_view spec, int64_t channels, int64_t dims,
-               int64_t sample_stride, bool transform, string_view name) {
-  const auto node = node_for(
-      "OrthobatchTrain", layer_derivative({spec, channels, dims, sample_stride, transform, name}),
-      x, value_or_none(weight), value_or_none(bias), value_or_none(skew));
-  Tensors6 out = [&] {
+Tensors2 train(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+               const OptionalTensor& skew, string_view layer, const OptionalTensor& read,
+               const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+               at::IntArrayRef consumer) {
+  const auto node =
+      node_for("OrthobatchTrain", derivative({layer, consumer}), x, value_or_none(weight),
+               value_or_none(bias), value_or_none(skew), value_or_none(read),
+               value_or_none(consumer_weight), value_or_none(consumer_bias));
+  Tensors2 out = [&] {
     const at::AutoDispatchBelowADInplaceOrView below;
-    return train_operator().call(x, weight, bias, skew, spec, channels, dims, sample_stride,
-                                 transform, name);
+    return train_operator().call(x, weight, bias, skew, layer, read, consumer_weight, consumer_bias,
+                                 consumer);
   }();
   if (node) {
-    node->keep(std::get<5>(out));
+    node->keep(std::get<1>(out));
     torch::autograd::set_history(std::get<0>(out), node);
   }
   return out;
@@ -183,171 +212,74 @@ Tensors6 train(const Tensor& x, const OptionalTensor& weight, const OptionalTens
 
 Tensor evaluate(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                 const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
-                string_view spec, int64_t channels, int64_t dims, bool transform,
-                string_view name) {
+                const OptionalTensor& last, string_view layer, const OptionalTensor& read,
+                const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+                at::IntArrayRef consumer) {
   const auto node =
-      node_for("OrthobatchEvaluate", layer_derivative({spec, channels, dims, 1, transform, name}),
-               x, value_or_none(weight), value_or_none(bias), value_or_none(skew));
+      node_for("OrthobatchEvaluate", derivative_of_evaluation({layer, consumer}), x,
+               value_or_none(weight), value_or_none(bias), value_or_none(skew), value_or_none(read),
+               value_or_none(consumer_weight), value_or_none(consumer_bias));
   Tensor z = [&] {
     const at::AutoDispatchBelowADInplaceOrView below;
-    return evaluate_operator().call(x, weight, bias, skew, mean, statistic, spec, channels, dims,
-                                    transform, name);
+    return evaluate_operator().call(x, weight, bias, skew, mean, statistic, last, layer, read,
+                                    consumer_weight, consumer_bias, consumer);
   }();
   if (node) {
     node->keep(mean);
     node->keep(statistic);
+    if (last.has_value()) node->keep(*last);
     torch::autograd::set_history(z, node);
   }
   return z;
 }
 
+Tensors7 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
+                  const OptionalTensor& bias, const OptionalTensor& skew, at::TensorList statistics,
+                  string_view layer, const OptionalTensor& read,
+                  const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+                  at::IntArrayRef consumer, Flags7 wanted) {
+  const auto node = node_for("OrthobatchBackward", refusal(layer), x, value_or_none(weight),
+                             value_or_none(bias), value_or_none(skew),
+                             value_or_none(consumer_weight), value_or_none(consumer_bias), grad);
+  Tensors7 out = [&] {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return backward_operator().call(grad, x, weight, bias, skew, statistics, layer, read,
+                                    consumer_weight, consumer_bias, consumer, wanted);
+  }();
+  if (node) std::apply([&](auto&... t) { (torch::autograd::set_history(t, node), ...); }, out);
+  return out;
+}
+
 /// The versions of what is changed in place count on.
-void track(Tensor mean, Tensor statistic, Tensor count, const Tensor& batch_mean,
-           const Tensor& batch_statistic, const Tensor& report, c10::optional<double> momentum,
-           bool unbiased) {
+void track(const Tensor& mean, const Tensor& statistic, const OptionalTensor& last,
+           const Tensor& count, const OptionalTensor& weight, const Tensor& tape,
+           c10::optional<double> momentum, string_view layer) {
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    track_operator().call(mean, statistic, count, batch_mean, batch_statistic, report, momentum,
-                          unbiased);
+    track_operator().call(mean, statistic, last, count, weight, tape, momentum, layer);
   }
-  for (const Tensor& changed : {mean, statistic, count})
-    if (!changed.is_inference()) changed.unsafeGetTensorImpl()->bump_version();
+  for (const Tensor& changed : {mean, statistic, value_or_none(last), count})
+    if (changed.defined() && !changed.is_inference()) changed.unsafeGetTensorImpl()->bump_version();
 }
 
 /// Made of the others, so that nothing else need know of it.
-std::tuple<Tensor, Tensor, Tensor> step(const Tensor& x, const OptionalTensor& weight,
-                                        const OptionalTensor& bias, const OptionalTensor& skew,
-                                        const OptionalTensor& mean, const OptionalTensor& statistic,
-                                        const OptionalTensor& count, c10::optional<double> momentum,
-                                        string_view spec, int64_t channels, int64_t dims,
-                                        int64_t sample_stride, bool transform, bool unbiased,
-                                        string_view name) {
-  const auto [z, batch_mean, covariance, T, report, tape] = train_operator().call(
-      x, weight, bias, skew, spec, channels, dims, sample_stride, transform, name);
+Tensors2 step(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+              const OptionalTensor& skew, const OptionalTensor& mean,
+              const OptionalTensor& statistic, const OptionalTensor& last,
+              const OptionalTensor& count, c10::optional<double> momentum, string_view layer,
+              const OptionalTensor& read, const OptionalTensor& consumer_weight,
+              const OptionalTensor& consumer_bias, at::IntArrayRef consumer) {
+  Tensors2 out = train_operator().call(x, weight, bias, skew, layer, read, consumer_weight,
+                                       consumer_bias, consumer);
   if (mean.has_value() && statistic.has_value() && count.has_value())
-    track_operator().call(*mean, *statistic, *count, batch_mean, transform ? T : covariance, report,
-                          momentum, unbiased);
-  return {z, covariance, report};
-}
-
-// ----------------------------------------------------------------- folded into what reads it
-
-Derive folded_derivative(Arguments a, ReaderArguments r) {
-  return [a = std::move(a), r = std::move(r)](const Tensor& grad, const variable_list& t,
-                                              const std::vector<bool>& wanted) {
-    const auto [x, read, gamma, b, skew, weight, bias] = folded_backward_operator().call(
-        grad, t[0], optional(t[1]), optional(t[2]), optional(t[3]), optional(t[4]), t[5],
-        optional(t[6]), rest(t, 7), r.stride, r.padding, r.dilation, r.groups, r.zeros, a.spec,
-        a.channels, a.dims, a.sample_stride, a.transform, a.name, as_array<7>(wanted));
-    return only({x, read, gamma, b, skew, weight, bias}, wanted);
-  };
-}
-
-Tensors6 folded_train(const Tensor& x, const OptionalTensor& read, const OptionalTensor& weight,
-                      const OptionalTensor& bias, const OptionalTensor& skew,
-                      const Tensor& reader_weight, const OptionalTensor& reader_bias,
-                      at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-                      int64_t groups, bool zeros, string_view spec, int64_t channels, int64_t dims,
-                      int64_t sample_stride, bool transform, string_view name) {
-  const auto node =
-      node_for("OrthobatchFoldedTrain",
-               folded_derivative({spec, channels, dims, sample_stride, transform, name},
-                                 {stride.vec(), padding.vec(), dilation.vec(), groups, zeros}),
-               x, value_or_none(read), value_or_none(weight), value_or_none(bias),
-               value_or_none(skew), reader_weight, value_or_none(reader_bias));
-  Tensors6 out = [&] {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    return folded_train_operator().call(x, read, weight, bias, skew, reader_weight, reader_bias,
-                                        stride, padding, dilation, groups, zeros, spec, channels,
-                                        dims, sample_stride, transform, name);
-  }();
-  if (node) {
-    node->keep(std::get<5>(out));
-    torch::autograd::set_history(std::get<0>(out), node);
-  }
-  return out;
-}
-
-Tensor folded_evaluate(const Tensor& x, const OptionalTensor& read, const OptionalTensor& weight,
-                       const OptionalTensor& bias, const OptionalTensor& skew,
-                       const Tensor& reader_weight, const OptionalTensor& reader_bias,
-                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-                       int64_t groups, bool zeros, const Tensor& mean, const Tensor& statistic,
-                       string_view spec, int64_t channels, int64_t dims, bool transform,
-                       string_view name) {
-  const auto node =
-      node_for("OrthobatchFoldedEvaluate",
-               folded_derivative({spec, channels, dims, 1, transform, name},
-                                 {stride.vec(), padding.vec(), dilation.vec(), groups, zeros}),
-               x, value_or_none(read), value_or_none(weight), value_or_none(bias),
-               value_or_none(skew), reader_weight, value_or_none(reader_bias));
-  Tensor y = [&] {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    return folded_evaluate_operator().call(x, read, weight, bias, skew, reader_weight, reader_bias,
-                                           stride, padding, dilation, groups, zeros, mean,
-                                           statistic, spec, channels, dims, transform, name);
-  }();
-  if (node) {
-    node->keep(mean);
-    node->keep(statistic);
-    torch::autograd::set_history(y, node);
-  }
-  return y;
-}
-
-// -------------------------------------------------------------------------- second derivatives
-
-/// It would silently leave out the statistics: say so when it is asked for.
-Derive refusal(string_view spec) {
-  return [spec = std::string(spec.data(), spec.size())](const Tensor&, const variable_list&,
-                                                        const std::vector<bool>&) -> variable_list {
-    TORCH_CHECK(false, spec,
-                ": expected to be differentiated once; a second derivative is not available");
-  };
-}
-
-template <typename Tuple, typename Node>
-void give_history(Tuple& tensors, const Node& node) {
-  std::apply([&](auto&... t) { (torch::autograd::set_history(t, node), ...); }, tensors);
-}
-
-Tensors4 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
-                  const OptionalTensor& bias, const OptionalTensor& skew, at::TensorList statistics,
-                  string_view spec, int64_t channels, int64_t dims, int64_t sample_stride,
-                  bool transform, string_view name, std::array<bool, 4> wanted) {
-  const auto node = node_for("OrthobatchBackward", refusal(spec), grad, x, value_or_none(weight),
-                             value_or_none(bias), value_or_none(skew));
-  Tensors4 out = [&] {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    return backward_operator().call(grad, x, weight, bias, skew, statistics, spec, channels, dims,
-                                    sample_stride, transform, name, wanted);
-  }();
-  if (node) give_history(out, node);
-  return out;
-}
-
-Tensors7 folded_backward(const Tensor& grad, const Tensor& x, const OptionalTensor& read,
-                         const OptionalTensor& weight, const OptionalTensor& bias,
-                         const OptionalTensor& skew, const Tensor& reader_weight,
-                         const OptionalTensor& reader_bias, at::TensorList statistics,
-                         at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-                         int64_t groups, bool zeros, string_view spec, int64_t channels,
-                         int64_t dims, int64_t sample_stride, bool transform, string_view name,
-                         std::array<bool, 7> wanted) {
-  const auto node = node_for("OrthobatchFoldedBackward", refusal(spec), grad, x,
-                             value_or_none(read), value_or_none(weight), value_or_none(bias),
-                             value_or_none(skew), reader_weight, value_or_none(reader_bias));
-  Tensors7 out = [&] {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    return folded_backward_operator().call(
-        grad, x, read, weight, bias, skew, reader_weight, reader_bias, statistics, stride, padding,
-        dilation, groups, zeros, spec, channels, dims, sample_stride, transform, name, wanted);
-  }();
-  if (node) give_history(out, node);
+    track_operator().call(*mean, *statistic, last, *count, weight, std::get<1>(out), momentum,
+                          layer);
   return out;
 }
 
 // ------------------------------------------------------------------------------------ autocast
+
+namespace {
 
 Tensor in_float(const Tensor& t) {
   return t.defined() && (t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16)
@@ -357,92 +289,31 @@ Tensor in_float(const Tensor& t) {
 OptionalTensor in_float(const OptionalTensor& t) {
   return t.has_value() ? OptionalTensor(in_float(*t)) : t;
 }
-/// Arguments that are no tensors stay as they are.
-template <typename Argument>
-const Argument& in_float(const Argument& a) {
-  return a;
-}
 
 constexpr auto autocasts =
     c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA});
 
-Tensors6 autocast_train(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                        const OptionalTensor& skew, string_view spec, int64_t channels,
-                        int64_t dims, int64_t sample_stride, bool transform, string_view name) {
+}  // namespace
+
+Tensors2 autocast_train(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                        const OptionalTensor& skew, string_view layer, const OptionalTensor& read,
+                        const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+                        at::IntArrayRef consumer) {
   const c10::impl::ExcludeDispatchKeyGuard below(autocasts);
-  return train_operator().call(in_float(x), in_float(weight), in_float(bias), in_float(skew), spec,
-                               channels, dims, sample_stride, transform, name);
+  return train_operator().call(in_float(x), in_float(weight), in_float(bias), in_float(skew), layer,
+                               in_float(read), in_float(consumer_weight), in_float(consumer_bias),
+                               consumer);
 }
 
 Tensor autocast_evaluate(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                          const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
-                         string_view spec, int64_t channels, int64_t dims, bool transform,
-                         string_view name) {
+                         const OptionalTensor& last, string_view layer, const OptionalTensor& read,
+                         const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+                         at::IntArrayRef consumer) {
   const c10::impl::ExcludeDispatchKeyGuard below(autocasts);
   return evaluate_operator().call(in_float(x), in_float(weight), in_float(bias), in_float(skew),
-                                  in_float(mean), statistic, spec, channels, dims, transform, name);
+                                  in_float(mean), statistic, last, layer, in_float(read),
+                                  in_float(consumer_weight), in_float(consumer_bias), consumer);
 }
 
-Tensors6 autocast_folded_train(const Tensor& x, const OptionalTensor& read,
-                               const OptionalTensor& weight, const OptionalTensor& bias,
-                               const OptionalTensor& skew, const Tensor& reader_weight,
-                               const OptionalTensor& reader_bias, at::IntArrayRef stride,
-                               at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
-                               bool zeros, string_view spec, int64_t channels, int64_t dims,
-                               int64_t sample_stride, bool transform, string_view name) {
-  const c10::impl::ExcludeDispatchKeyGuard below(autocasts);
-  return folded_train_operator().call(in_float(x), in_float(read), in_float(weight), in_float(bias),
-                                      in_float(skew), in_float(reader_weight),
-                                      in_float(reader_bias), stride, padding, dilation, groups,
-                                      zeros, spec, channels, dims, sample_stride, transform, name);
-}
-
-Tensor autocast_folded_evaluate(const Tensor& x, const OptionalTensor& read,
-                                const OptionalTensor& weight, const OptionalTensor& bias,
-                                const OptionalTensor& skew, const Tensor& reader_weight,
-                                const OptionalTensor& reader_bias, at::IntArrayRef stride,
-                                at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
-                                bool zeros, const Tensor& mean, const Tensor& statistic,
-                                string_view spec, int64_t channels, int64_t dims, bool transform,
-                                string_view name) {
-  const c10::impl::ExcludeDispatchKeyGuard below(autocasts);
-  return folded_evaluate_operator().call(
-      in_float(x), in_float(read), in_float(weight), in_float(bias), in_float(skew),
-      in_float(reader_weight), in_float(reader_bias), stride, padding, dilation, groups, zeros,
-      in_float(mean), statistic, spec, channels, dims, transform, name);
-}
-
-void register_autocast(torch::Library& m) {
-  m.impl("train", autocast_train);
-  m.impl("evaluate", autocast_evaluate);
-  m.impl("folded_train", autocast_folded_train);
-  m.impl("folded_evaluate", autocast_folded_evaluate);
-}
-
-}  // namespace
 }  // namespace orthobatch::ops::autograd
-
-TORCH_LIBRARY_IMPL(orthobatch, CompositeImplicitAutograd, m) {
-  m.impl("step_", orthobatch::ops::autograd::step);
-}
-
-TORCH_LIBRARY_IMPL(orthobatch, Autograd, m) {
-  using namespace orthobatch::ops::autograd;
-  m.impl("train", train);
-  m.impl("evaluate", evaluate);
-  m.impl("backward", backward);
-  m.impl("folded_train", folded_train);
-  m.impl("folded_evaluate", folded_evaluate);
-  m.impl("folded_backward", folded_backward);
-  m.impl("track_", torch::CppFunction::makeFallthrough());  // of constants
-  for (const char* part : {"statistics", "merge", "train_on", "sums", "backward_on", "condition"})
-    m.impl(part, torch::autograd::autogradNotImplementedFallback());
-  m.impl("average_map", torch::autograd::autogradNotImplementedFallback());
-}
-
-TORCH_LIBRARY_IMPL(orthobatch, ADInplaceOrView, m) {
-  m.impl("track_", orthobatch::ops::autograd::track);
-}
-
-TORCH_LIBRARY_IMPL(orthobatch, AutocastCPU, m) { orthobatch::ops::autograd::register_autocast(m); }
-TORCH_LIBRARY_IMPL(orthobatch, Autocast, m) { orthobatch::ops::autograd::register_autocast(m); }

@@ -1,124 +1,187 @@
 // The operators on tensors with values: those of CPU tensors by kernels of our own, others through
 // ATen's operations.
 
-#include <torch/library.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
+#include "core/cayley.h"
 #include "kernels/convert.h"
-#include "kernels/passes.h"
-#include "ops/batch.h"
+#include "ops/folding.h"
+#include "ops/gradients.h"
+#include "ops/operators.h"
+#include "ops/tape.h"
 
 namespace orthobatch::ops::values {
 namespace {
 
-using nn::LayerCall;
-
-Tensors6 train(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
-               const OptionalTensor& skew, string_view spec, int64_t channels, int64_t dims,
-               int64_t sample_stride, bool transform, string_view name) {
-  const Call layer(input, weight, bias, skew, {spec, channels, dims, name});
-  nn::check_samples(layer.callee(), input, {sample_stride});
-  if (input.numel() == 0)  // as torch: empty, and no statistics to learn
-    return with(input.clone(), seen_nothing(layer.layer(), input, layer.per_channel(), transform));
-  const Tensor x = kernels::dense_layout(input);
-  const auto [statistics, call] = on_batch(layer, x, sample_stride);
-  const Tensor z = kernels::passes_for(x).transform(x, call.fold->map);
-  return with(z, seen(call, layer, x, statistics, transform, false));
+/// Empty where it is not defined: operators return no undefined tensors.
+Tensor or_none(const Tensor& t, const Tensor& like) {
+  return t.defined() ? t : at::empty({0}, like.options().requires_grad(false));
 }
 
-Tensor evaluate(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
-                const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
-                string_view spec, int64_t channels, int64_t dims, bool transform,
-                string_view name) {
-  const Call layer(input, weight, bias, skew, {spec, channels, dims, name});
-  if (input.numel() == 0) return input.clone();
-  const Tensor x = kernels::dense_layout(input);
-  return kernels::passes_for(x).transform(x,
-                                          layer.on_average(mean, statistic, transform).fold->map);
+Inputs inputs_of(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                 const OptionalTensor& skew, const OptionalTensor& read,
+                 const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias) {
+  return {x,
+          value_or_none(weight),
+          value_or_none(bias),
+          value_or_none(skew),
+          value_or_none(read),
+          value_or_none(consumer_weight),
+          value_or_none(consumer_bias)};
 }
 
-Tensors4 backward(const Tensor& grad, const Tensor& input, const OptionalTensor& weight,
-                  const OptionalTensor& bias, const OptionalTensor& skew, at::TensorList statistics,
-                  string_view spec, int64_t channels, int64_t dims, int64_t sample_stride,
-                  bool transform, string_view name, std::array<bool, 4> wanted) {
-  const Call layer(input, weight, bias, skew, {spec, channels, dims, name});
-  const nn::LayerTensors at{kernels::dense_layout(input), value_or_none(weight),
-                            value_or_none(bias), value_or_none(skew)};
-  nn::LayerTensors d;
-  if (input.numel() == 0) {
-    if (wanted[0]) d.x = at::zeros_like(input);
-    if (wanted[1]) d.weight = at::zeros_like(at.weight);
-    if (wanted[2]) d.bias = at::zeros_like(at.bias);
-    if (wanted[3]) d.skew = at::zeros_like(at.skew);
+/// As torch: of no samples nothing, and no statistics to learn.
+Tensor empty_output(const Call& call) {
+  if (!call.consumer) return call.in.x.clone();
+  if (call.weight.dim() == 2) return at::zeros({0, call.weight.size(0)}, call.weight.options());
+  const Tensor bias = at::zeros({call.weight.size(0)}, call.weight.options());
+  return call.consumer->forward(call.read(), call.weight, bias);
+}
+
+void average_into(const Tensor& average, const Tensor& value, double momentum) {
+  average.mul_(1 - momentum).add_(value.to(average.options()), momentum);
+}
+
+}  // namespace
+
+Tensors2 train(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+               const OptionalTensor& skew, string_view layer, const OptionalTensor& read,
+               const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+               at::IntArrayRef consumer) {
+  const Call call(layer, inputs_of(x, weight, bias, skew, read, consumer_weight, consumer_bias),
+                  consumer);
+  check_samples(call);
+  if (call.empty() && !call.layer->has_group())
+    return {empty_output(call), at::zeros({tape_size(*call.layer)}, at::kDouble)};
+  const core::Statistics statistics = batch_statistics(call);
+  Made made{map_of(call, statistics), {}};
+  Tensor output;
+  bool folds = true;
+  if (!call.consumer) {
+    output = call.empty() ? call.in.x.clone()
+                          : kernels::passes_for(call.in.x).transform(call.in.x, made.map->affine);
+  } else if (call.empty()) {
+    output = empty_output(call);
+  } else if (call.folds(*made.map)) {
+    const FoldedWeights weights = folded_weights(call, core::without_center(made.map->affine));
+    output = folded_output(call, weights);
+    made.folded_weight = weights.weight;
   } else {
-    d = nn::layer_gradients(grad, at, *again(layer, input, statistics, sample_stride, transform),
-                            wanted);
+    folds = false;
+    output = unfolded_output(call, *made.map);
   }
-  return {or_none(d.x, input), or_none(d.weight, input), or_none(d.bias, input),
-          or_none(d.skew, input)};
+  return {output, record(statistics, std::move(made), !folds)};
+}
+
+Tensor evaluate(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
+                const OptionalTensor& last, string_view layer, const OptionalTensor& read,
+                const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+                at::IntArrayRef consumer) {
+  const Call call(layer, inputs_of(x, weight, bias, skew, read, consumer_weight, consumer_bias),
+                  consumer);
+  if (call.empty()) return empty_output(call);
+  const MapPointer map = map_of(*call.layer, call.in, {mean, statistic, value_or_none(last)});
+  if (!call.consumer) return kernels::passes_for(call.in.x).transform(call.in.x, map->affine);
+  return call.folds(*map) ? folded_output(call, *kept_weights(call, map))
+                          : unfolded_output(call, *map);
+}
+
+Tensors7 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
+                  const OptionalTensor& bias, const OptionalTensor& skew, at::TensorList statistics,
+                  string_view layer, const OptionalTensor& read,
+                  const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+                  at::IntArrayRef consumer, Flags7 wanted) {
+  const Inputs in = inputs_of(x, weight, bias, skew, read, consumer_weight, consumer_bias);
+  const Call call(layer, in, consumer);
+  Inputs d;
+  if (call.empty() && !call.layer->has_group()) {
+    const auto zeros_for = [&](size_t k, const Tensor& t) {
+      return wanted[k] ? at::zeros_like(t) : Tensor();
+    };
+    d = {zeros_for(0, x),
+         zeros_for(1, in.weight),
+         zeros_for(2, in.bias),
+         zeros_for(3, in.skew),
+         zeros_for(4, in.read),
+         zeros_for(5, in.consumer_weight),
+         zeros_for(6, in.consumer_bias)};
+  } else {
+    TORCH_CHECK(!statistics.empty() && statistics.size() <= 3,
+                "expected a tape, or mean and statistics, got ", statistics.size(), " tensors");
+    const Made made = statistics.size() == 1
+                          ? replay(statistics[0], call)
+                          : Made{map_of(*call.layer, call.in,
+                                        {statistics[0], statistics[1],
+                                         statistics.size() == 3 ? statistics[2] : Tensor()}),
+                                 {}};
+    d = gradients(grad, call, made, wanted);
+  }
+  return {or_none(d.x, x),
+          or_none(d.weight, x),
+          or_none(d.bias, x),
+          or_none(d.skew, x),
+          or_none(d.read, x),
+          or_none(d.consumer_weight, x),
+          or_none(d.consumer_bias, x)};
 }
 
 // -------------------------------------------------------------------------- running averages
 
-void track(Tensor mean, Tensor statistic, Tensor count, const Tensor& batch_mean,
-           const Tensor& batch_statistic, const Tensor& report, c10::optional<double> momentum,
-           bool unbiased) {
-  nn::check_momentum(momentum, "orthobatch");
-  TORCH_CHECK(mean.sizes() == batch_mean.sizes() && statistic.sizes() == batch_statistic.sizes() &&
-                  count.scalar_type() == at::kLong && report.numel() == counts,
-              "expected running statistics of sizes ", batch_mean.sizes(), " and ",
-              batch_statistic.sizes(), " with an int64 count, got ", mean.sizes(), " and ",
-              statistic.sizes(), " with ", count.scalar_type());
-  const auto seen = static_cast<double>(report.data_ptr<int64_t>()[samples]);
+void track(const Tensor& mean, const Tensor& statistic, const OptionalTensor& last,
+           const Tensor& count, const OptionalTensor& weight, const Tensor& tape,
+           c10::optional<double> momentum, string_view text) {
+  const auto known = layer_of(text);
+  const KnownLayer& layer = *known;
+  check_momentum(momentum, layer.who);
+  TORCH_CHECK(count.scalar_type() == at::kLong, layer.who,
+              ": expected num_batches_tracked as int64, got ", count.scalar_type());
+  const double seen = tape.select(0, samples).item<double>();
   if (seen == 0) return;
+  const MapPointer map = replay(tape, value_or_none(weight), layer);
+  const Average batch =
+      to_tensors(layer, map->mean, layer.averages_transform() ? map->T : map->conditioned());
+  check_sizes(layer, "the running mean", mean, batch.mean.sizes());
+  check_sizes(layer, "the running statistic", statistic, batch.statistic.sizes());
   const at::NoGradGuard no_grad;
   count.add_(1);
-  const double weight = momentum.has_value() ? *momentum : 1.0 / count.item<double>();
-  nn::average_into(mean, batch_mean, weight);
-  nn::average_into(statistic, unbiased ? seen / (seen - 1) * batch_statistic : batch_statistic,
-                   weight);
+  const double share = momentum.has_value() ? *momentum : 1.0 / count.item<double>();
+  average_into(mean, batch.mean, share);
+  // As torch keeps variances: unbiased.
+  average_into(statistic, layer.per_channel ? seen / (seen - 1) * batch.statistic : batch.statistic,
+               share);
+  if (last.has_value()) average_into(*last, batch.last, share);
 }
 
-std::tuple<Tensor, Tensor> condition(const Tensor& covariance, const OptionalTensor& weight,
-                                     string_view spec) {
-  const int64_t n = covariance.size(0);
-  TORCH_CHECK(covariance.dim() <= 2 && covariance.size(-1) == n,
-              "expected variances (C) or a covariance (C×C), got size ", covariance.sizes());
-  const auto layer = find_layer({spec, n, 2, ""});
+Tensors2 conditioned(const Tensor& tape, const OptionalTensor& weight, string_view text) {
+  const auto layer = layer_of(text);
+  const MapPointer map = replay(tape, value_or_none(weight), *layer);
+  const Average out = to_tensors(*layer, map->mean, map->conditioned());
+  return {out.statistic, or_none(out.last, out.statistic)};
+}
+
+Tensors2 initial(const Tensor& variance, const OptionalTensor& weight, string_view text) {
+  const auto known = layer_of(text);
+  const KnownLayer& layer = *known;
+  check_sizes(layer, "variances", variance, {layer.num_features});
   core::Statistics statistics;
   statistics.samples = 2;  // any: they stand for a batch
-  statistics.mean = core::Vector(n);
-  const Tensor dense = covariance.dim() == 1 ? covariance.diag() : covariance;
-  statistics.covariance =
-      core::BlockMatrix::from_dense(kernels::to_matrix(dense), layer->algebra->block());
+  statistics.mean = core::Vector(layer.num_features);
+  statistics.covariance = core::BlockMatrix(layer.num_features, layer.algebra.block());
+  const core::Vector values = kernels::to_vector(variance);
+  core::BlockMatrix& sigma = statistics.covariance;
+  for (int64_t b = 0; b < sigma.count(); ++b)
+    for (int64_t i = 0, width = sigma.width(b); i < width; ++i)
+      sigma.data(b)[i * width + i] = values[sigma.offset(b) + i];
   core::LayerParameters parameters;
   parameters.gamma = kernels::to_vector(value_or_none(weight));
-  parameters.skew = core::Vector(layer->spec.has_rotation() ? n * (n - 1) / 2 : 0);
-  const core::Fold fold =
-      layer->algebra->fold(std::move(statistics), parameters, core::Real::float64);
-  return {nn::statistic_tensor(fold.conditioned(), nn::is_per_channel(layer->spec)),
-          nn::statistic_tensor(fold.T, false)};
+  parameters.skew =
+      core::Vector(layer.spec.has_rotation() ? core::skew_size(layer.num_features) : 0);
+  const core::LayerMap map =
+      layer.algebra.map(std::move(statistics), std::move(parameters), core::Real::float64);
+  const Average out =
+      to_tensors(layer, map.mean, layer.averages_transform() ? map.T : map.conditioned());
+  return {out.statistic, or_none(out.last, out.statistic)};
 }
 
-std::tuple<Tensor, Tensor> average_map(const OptionalTensor& weight, const OptionalTensor& bias,
-                                       const OptionalTensor& skew, const Tensor& mean,
-                                       const Tensor& statistic, string_view spec, bool transform) {
-  const Tensor probe = at::empty({0, mean.numel(), 1, 1}, mean.options());
-  const Call layer(probe, weight, bias, skew, {spec, mean.numel(), 2, ""});
-  const core::AffineMap map =
-      core::without_center(layer.on_average(mean, statistic, transform).fold->map);
-  return {nn::statistic_tensor(map.P, false), kernels::to_tensor(map.offset)};
-}
-
-}  // namespace
 }  // namespace orthobatch::ops::values
-
-TORCH_LIBRARY_IMPL(orthobatch, CompositeExplicitAutograd, m) {
-  using namespace orthobatch::ops::values;
-  m.impl("train", train);
-  m.impl("evaluate", evaluate);
-  m.impl("backward", backward);
-  m.impl("track_", track);
-  m.impl("condition", condition);
-  m.impl("average_map", average_map);
-}

@@ -1,169 +1,142 @@
-// liborthobatch_ops: the operators torch.ops.orthobatch.*, for Python, TorchScript and programs
-// that load what these saved. Kept apart from the library of modules: two copies of a registration
-// end the process.
+// The operators torch.ops.orthobatch.*: what they take, and who computes them for which tensors. All
+// registrations stand here, so that a program that calls one of them has every one.
 
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
-#include "base/processor.h"
-#include "check/gradient_check.h"
-#include "core/cayley.h"
-#include "core/registry.h"
+#include "ops/groups.h"
 #include "ops/operators.h"
 #include "ops/tape.h"
-#include "orthobatch/diagnostics.h"
-#include "orthobatch/version.h"
 
 namespace orthobatch::ops {
 namespace {
 
 // Schemas name the arguments once for the operators that share them.
 const std::string parameters = "Tensor? weight, Tensor? bias, Tensor? skew";
-const std::string layer = "str spec, int channels, int dims";
-const std::string reader = "int[] stride, int[] padding, int[] dilation, int groups, bool zeros";
-const std::string folded =
-    "Tensor x, Tensor? read, " + parameters + ", Tensor reader_weight, Tensor? reader_bias";
-const std::string batch =
-    "(Tensor output, Tensor mean, Tensor covariance, Tensor transform, "
-    "Tensor report, Tensor tape)";
-const std::string train_end = "int sample_stride=1, bool transform=False, str name=\"\"";
-const std::string evaluate_end = "bool transform=False, str name=\"\"";
-const std::string backward_end = "int sample_stride, bool transform, str name";
+const std::string averages = "Tensor mean, Tensor statistic, Tensor? last";
+const std::string consumed =
+    "Tensor? read, Tensor? consumer_weight, Tensor? consumer_bias, int[] consumer";
+const std::string consumed_by_none =
+    "Tensor? read=None, Tensor? consumer_weight=None, Tensor? consumer_bias=None, int[] "
+    "consumer=[]";
 
-std::string text(c10::string_view s) { return {s.data(), s.size()}; }
-
-std::string canonical(c10::string_view spec) { return to_string(parse(text(spec))); }
-
-bool same_state(c10::string_view a, c10::string_view b) {
-  return nn::same_state(parse(text(a)), parse(text(b)));
+std::string layer_text(int64_t dims, int64_t num_features, string_view spec, int64_t sample_stride,
+                       bool transform, int64_t group, string_view name) {
+  Layer layer;
+  layer.dims = dims;
+  layer.num_features = num_features;
+  layer.spec = LayerSpec(std::string(spec.data(), spec.size()));
+  layer.sample_stride = sample_stride;
+  layer.average = transform ? RunningAverage::transform : RunningAverage::covariance;
+  layer.group = group;
+  layer.name = std::string(name.data(), name.size());
+  return layer.text();
 }
 
-/// scale, rotation, per channel, scale inside, group size
-std::tuple<bool, bool, bool, bool, int64_t> traits(c10::string_view spec) {
-  const LayerSpec parsed = parse(text(spec));
-  const core::MethodInfo& info = core::find_method(parsed.method());
-  return {parsed.has_scale(), parsed.has_rotation(), info.per_channel, info.scale_inside,
-          parsed.group_size()};
-}
-
-/// A method in each element: name, formula, description, paper.
-std::vector<std::string> method_texts() {
-  std::vector<std::string> out;
-  for (const MethodDescription& m : methods())
-    for (const std::string& part : {m.name, m.formula, m.description, m.paper}) out.push_back(part);
-  return out;
-}
-
-/// name, range, meaning of each argument of a method; the defaults beside them.
-std::tuple<std::vector<std::string>, std::vector<double>> method_arguments(c10::string_view name) {
-  for (const MethodDescription& m : methods()) {
-    if (m.name != text(name)) continue;
-    std::tuple<std::vector<std::string>, std::vector<double>> out;
-    for (const ArgumentDescription& a : m.arguments) {
-      for (const std::string& part : {a.name, a.range, a.meaning}) std::get<0>(out).push_back(part);
-      std::get<1>(out).push_back(a.default_value);
-    }
-    return out;
-  }
-  TORCH_CHECK(false, "no method is named '", text(name), "'");
-}
-
-/// of, verdict; error, paper's error (NaN where there is none), resolution; reasons.
-std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::string>> check(
-    c10::string_view spec, c10::string_view spectrum, int64_t channels, int64_t samples, double gap,
-    bool at_start, int64_t seed, double tolerance) {
-  static const std::map<std::string, check::Spectrum> spectra = {
-      {"distinct", check::Spectrum::distinct},
-      {"close", check::Spectrum::close},
-      {"equal", check::Spectrum::equal},
-      {"deficient", check::Spectrum::deficient}};
-  const auto found = spectra.find(text(spectrum));
-  if (found == spectra.end())
-    throw std::invalid_argument("expected a spectrum distinct, close, equal or deficient, got '" +
-                                text(spectrum) + "'");
-  check::CheckOptions options;
-  options.channels = channels;
-  options.samples = samples;
-  options.spectrum = found->second;
-  options.gap = gap;
-  options.at_start = at_start;
-  options.seed = static_cast<uint64_t>(seed);
-  options.tolerance = tolerance;
-  const check::CheckResult result = check::check_gradient(parse(text(spec)), options);
-  static const char* const verdicts[] = {"ok", "off", "no gradient", "unresolved"};
-  std::vector<std::string> words;
-  std::vector<double> numbers;
-  for (const check::CheckRow& row : result.rows) {
-    words.push_back(row.of);
-    words.push_back(verdicts[static_cast<int>(row.verdict)]);
-    numbers.push_back(row.exact_error);
-    numbers.push_back(row.paper_error.value_or(std::numeric_limits<double>::quiet_NaN()));
-    numbers.push_back(row.resolution);
-  }
-  return {words, numbers, result.why_no_gradient};
-}
-
-/// The line to set where OpenBLAS takes the processor for another; empty where all is well.
-std::string blas_advice() {
-  const base::BlasCore core = base::blas_core();
-  if (core.better.empty()) return "";
-  return core.library + " takes this processor for a " + core.name +
-         " and is slow; set OPENBLAS_CORETYPE=" + core.better +
-         " in the environment before the program starts";
+std::tuple<std::vector<int64_t>, std::vector<int64_t>> sizes_of_statistic(string_view text) {
+  const auto layer = layer_of(text);
+  const StatisticSizes sizes = statistic_sizes(layer->spec, layer->num_features, layer->average);
+  return {sizes.blocks, sizes.last};
 }
 
 }  // namespace
+
+const c10::TypedOperatorHandle<Step>& step_operator() {
+  static const auto op = find_operator<Step>("orthobatch::step_");
+  return op;
+}
+const c10::TypedOperatorHandle<Evaluate>& evaluate_operator() {
+  static const auto op = find_operator<Evaluate>("orthobatch::evaluate");
+  return op;
+}
+
 }  // namespace orthobatch::ops
 
 TORCH_LIBRARY(orthobatch, m) {
   using namespace orthobatch::ops;
   const auto define = [&](const std::string& schema) { m.def(schema.c_str()); };
-  define("train(Tensor x, " + parameters + ", " + layer + ", " + train_end + ") -> " + batch);
-  define("evaluate(Tensor x, " + parameters + ", Tensor mean, Tensor statistic, " + layer + ", " +
-         evaluate_end + ") -> Tensor");
-  define("backward(Tensor grad, Tensor x, " + parameters + ", Tensor[] statistics, " + layer +
-         ", " + backward_end + ", bool[4] wanted) -> (Tensor, Tensor, Tensor, Tensor)");
-  define("folded_train(" + folded + ", " + reader + ", " + layer + ", " + train_end + ") -> " +
-         batch);
-  define("folded_evaluate(" + folded + ", " + reader + ", Tensor mean, Tensor statistic, " + layer +
-         ", " + evaluate_end + ") -> Tensor");
-  define("folded_backward(Tensor grad, " + folded + ", Tensor[] statistics, " + reader + ", " +
-         layer + ", " + backward_end +
+  define("train(Tensor x, " + parameters + ", str layer, " + consumed_by_none +
+         ") -> (Tensor output, Tensor tape)");
+  define("evaluate(Tensor x, " + parameters + ", " + averages + ", str layer, " + consumed_by_none +
+         ") -> Tensor");
+  define("backward(Tensor grad, Tensor x, " + parameters + ", Tensor[] statistics, str layer, " +
+         consumed +
          ", bool[7] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
-  define("statistics(Tensor x, " + layer + ", int sample_stride, str name) -> Tensor");
-  define("merge(Tensor[] parts, str spec, int channels) -> Tensor");
-  define("train_on(Tensor x, " + parameters + ", Tensor statistics, " + layer +
-         ", int sample_stride, bool transform, str name) -> " + batch);
-  define("sums(Tensor grad, Tensor x, " + parameters + ", Tensor tape, " + layer +
-         ", int sample_stride, str name) -> Tensor");
-  define("backward_on(Tensor grad, Tensor x, " + parameters +
-         ", Tensor tape, Tensor own, Tensor all, " + layer +
-         ", int sample_stride, str name, bool[4] wanted) -> (Tensor, Tensor, Tensor, Tensor)");
   define(
-      "track_(Tensor(a!) mean, Tensor(b!) statistic, Tensor(c!) count, Tensor batch_mean, "
-      "Tensor batch_statistic, Tensor report, float? momentum, bool unbiased) -> ()");
+      "track_(Tensor(a!) mean, Tensor(b!) statistic, Tensor(c!)? last, Tensor(d!) count, "
+      "Tensor? weight, Tensor tape, float? momentum, str layer) -> ()");
+  define("step_(Tensor x, " + parameters +
+         ", Tensor(a!)? mean, Tensor(b!)? statistic, Tensor(c!)? last, Tensor(d!)? count, "
+         "float? momentum, str layer, " +
+         consumed_by_none + ") -> (Tensor output, Tensor tape)");
+  define("conditioned(Tensor tape, Tensor? weight, str layer) -> (Tensor, Tensor)");
+  define("initial(Tensor variance, Tensor? weight, str layer) -> (Tensor, Tensor)");
+  define("average_map(" + parameters + ", " + averages + ", str layer) -> Tensor[]");
   define(
-      "step_(Tensor x, " + parameters +
-      ", Tensor(a!)? mean, Tensor(b!)? statistic, Tensor(c!)? count, float? momentum, " + layer +
-      ", int sample_stride, bool transform, bool unbiased, str name) -> (Tensor, Tensor, Tensor)");
-  define("condition(Tensor covariance, Tensor? weight, str spec) -> (Tensor, Tensor)");
-  define("average_map(" + parameters +
-         ", Tensor mean, Tensor statistic, str spec, bool transform=False) -> (Tensor, Tensor)");
+      "fold_behind(Tensor[] map, Tensor weight, Tensor? bias, int groups, bool transposed) -> "
+      "Tensor[]");
+  define(
+      "fold_before(Tensor[] map, Tensor weight, Tensor? bias, int groups, bool pads_zeros) -> "
+      "Tensor[]");
+  define("fold_alone(Tensor[] map) -> Tensor[]");
 
-  // Of no tensors, or of no operator's interest: not for graphs.
-  m.def("canonical(str spec) -> str", canonical);
-  m.def("same_state(str a, str b) -> bool", same_state);
-  m.def("traits(str spec) -> (bool, bool, bool, bool, int)", traits);
-  m.def("skew_size(int channels) -> int", orthobatch::core::skew_size);
-  m.def("methods() -> str[]", method_texts);
-  m.def("method_arguments(str name) -> (str[], float[])", method_arguments);
+  // Of no tensors: not for graphs.
   m.def(
-      "check(str spec, str spectrum, int channels, int samples, float gap, bool at_start, "
-      "int seed, float tolerance) -> (str[], float[], str[])",
-      check);
-  m.def("covariance(Tensor x) -> Tensor", orthobatch::covariance);
-  m.def("condition_number(Tensor covariance) -> float", orthobatch::condition_number);
-  m.def("effective_rank(Tensor covariance, float q=1) -> float", orthobatch::effective_rank);
+      "layer(int dims, int num_features, str spec, int sample_stride, bool transform, int group, "
+      "str name) -> str",
+      layer_text);
+  m.def("statistic_sizes(str layer) -> (int[], int[])", sizes_of_statistic);
+  m.def("add_group(int rank, int size, int gather, int sum) -> int", add_group);
+  m.def("remove_group(int number) -> ()", remove_group);
   m.def("replays_from_copies() -> int", replays_from_copies);
-  m.def("blas_advice() -> str", blas_advice);
-  m.def("version() -> str", [] { return std::string(ORTHOBATCH_VERSION); });
+}
+
+TORCH_LIBRARY_IMPL(orthobatch, CompositeExplicitAutograd, m) {
+  using namespace orthobatch::ops;
+  m.impl("train", values::train);
+  m.impl("evaluate", values::evaluate);
+  m.impl("backward", values::backward);
+  m.impl("track_", values::track);
+  m.impl("conditioned", values::conditioned);
+  m.impl("initial", values::initial);
+  m.impl("average_map", inference::average_map);
+  m.impl("fold_behind", inference::fold_behind);
+  m.impl("fold_before", inference::fold_before);
+  m.impl("fold_alone", inference::fold_alone);
+}
+
+TORCH_LIBRARY_IMPL(orthobatch, CompositeImplicitAutograd, m) {
+  m.impl("step_", orthobatch::ops::autograd::step);
+}
+
+TORCH_LIBRARY_IMPL(orthobatch, Meta, m) {
+  using namespace orthobatch::ops;
+  m.impl("train", meta::train);
+  m.impl("evaluate", meta::evaluate);
+  m.impl("backward", meta::backward);
+  m.impl("track_", meta::track);
+}
+
+TORCH_LIBRARY_IMPL(orthobatch, Autograd, m) {
+  using namespace orthobatch::ops;
+  m.impl("train", autograd::train);
+  m.impl("evaluate", autograd::evaluate);
+  m.impl("backward", autograd::backward);
+  m.impl("track_", torch::CppFunction::makeFallthrough());  // of constants
+  for (const char* name :
+       {"conditioned", "initial", "average_map", "fold_behind", "fold_before", "fold_alone"})
+    m.impl(name, torch::autograd::autogradNotImplementedFallback());
+}
+
+TORCH_LIBRARY_IMPL(orthobatch, ADInplaceOrView, m) {
+  m.impl("track_", orthobatch::ops::autograd::track);
+}
+
+TORCH_LIBRARY_IMPL(orthobatch, AutocastCPU, m) {
+  m.impl("train", orthobatch::ops::autograd::autocast_train);
+  m.impl("evaluate", orthobatch::ops::autograd::autocast_evaluate);
+}
+TORCH_LIBRARY_IMPL(orthobatch, Autocast, m) {
+  m.impl("train", orthobatch::ops::autograd::autocast_train);
+  m.impl("evaluate", orthobatch::ops::autograd::autocast_evaluate);
 }

@@ -1,114 +1,123 @@
 #pragma once
-// The operators as functions: what is registered for tensors with values (kernels.cpp) and for
-// those without (meta.cpp), and their types, through which autograd.cpp calls them again.
+// The operators as functions: for tensors with values (kernels.cpp), for those without (meta.cpp), and
+// their types, through which autograd.cpp and the modules call them.
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <array>
 #include <tuple>
 #include <vector>
 
-#include "ops/layers.h"
+#include "ops/layer.h"
 
 namespace orthobatch::ops {
 
 using c10::string_view;
-using Tensors4 = std::tuple<Tensor, Tensor, Tensor, Tensor>;
-using Tensors6 = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Tensors2 = std::tuple<Tensor, Tensor>;
 using Tensors7 = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Flags7 = std::array<bool, 7>;
 
-/// Z, and of the batch: mean, conditioned covariance, T where it is asked for, counts
-/// (samples, floored, null, exchanges, unfolded), and the tape for the backward pass.
-using Train = Tensors6(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                       const OptionalTensor& skew, string_view spec, int64_t channels, int64_t dims,
-                       int64_t sample_stride, bool transform, string_view name);
+/// Z, or the output of what consumes it, and the batch's tape. A consumer is a convolution
+/// (Convolution::packed) or, with an empty list, a linear layer over whole maps; `read` is what it
+/// reads in place of x where that is padded or pooled first.
+using Train = Tensors2(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                       const OptionalTensor& skew, string_view layer, const OptionalTensor& read,
+                       const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+                       at::IntArrayRef consumer);
 
-/// A batch of training as a module takes it, in one call: `train`, then `track_` where there are
-/// running averages. Z, conditioned covariance and counts.
-using Step = std::tuple<Tensor, Tensor, Tensor>(
-    const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-    const OptionalTensor& skew, const OptionalTensor& mean, const OptionalTensor& statistic,
-    const OptionalTensor& count, c10::optional<double> momentum, string_view spec, int64_t channels,
-    int64_t dims, int64_t sample_stride, bool transform, bool unbiased, string_view name);
-
-/// Z from running statistics.
+/// The same from running averages; `last` is the statistic of a smaller last group.
 using Evaluate = Tensor(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                         const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
-                        string_view spec, int64_t channels, int64_t dims, bool transform,
-                        string_view name);
+                        const OptionalTensor& last, string_view layer, const OptionalTensor& read,
+                        const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+                        at::IntArrayRef consumer);
 
-/// ∇x, ∇weight, ∇bias, ∇skew, empty where they are not wanted. `statistics` are a tape, or mean and
-/// statistic.
-using Backward = Tensors4(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
+/// The gradients to x, weight, bias, skew, read, consumer_weight and consumer_bias, empty where they
+/// are not wanted. `statistics` are a tape, or mean, statistic and, where there is one, last.
+using Backward = Tensors7(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
                           const OptionalTensor& bias, const OptionalTensor& skew,
-                          at::TensorList statistics, string_view spec, int64_t channels,
-                          int64_t dims, int64_t sample_stride, bool transform, string_view name,
-                          std::array<bool, 4> wanted);
-
-// The same in parts, for who sums over processes himself: statistics of this process's samples,
-// merged with others' in their order, and what the backward pass sums.
-using LocalStatistics = Tensor(const Tensor& x, string_view spec, int64_t channels, int64_t dims,
-                               int64_t sample_stride, string_view name);
-using MergeStatistics = Tensor(at::TensorList parts, string_view spec, int64_t channels);
-using TrainOn = Tensors6(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                         const OptionalTensor& skew, const Tensor& statistics, string_view spec,
-                         int64_t channels, int64_t dims, int64_t sample_stride, bool transform,
-                         string_view name);
-using LocalSums = Tensor(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
-                         const OptionalTensor& bias, const OptionalTensor& skew, const Tensor& tape,
-                         string_view spec, int64_t channels, int64_t dims, int64_t sample_stride,
-                         string_view name);
-/// From the sums of this process, for the parameters, and of all, for the input.
-using BackwardOn = Tensors4(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
-                            const OptionalTensor& bias, const OptionalTensor& skew,
-                            const Tensor& tape, const Tensor& own, const Tensor& all,
-                            string_view spec, int64_t channels, int64_t dims, int64_t sample_stride,
-                            string_view name, std::array<bool, 4> wanted);
-
-/// The output of what reads Z: a convolution, or, with groups = 0, a linear layer over whole maps.
-/// `read` is what it reads in place of x where that is padded or pooled first; padding is by
-/// direction, before and behind.
-using FoldedTrain = Tensors6(const Tensor& x, const OptionalTensor& read,
-                             const OptionalTensor& weight, const OptionalTensor& bias,
-                             const OptionalTensor& skew, const Tensor& reader_weight,
-                             const OptionalTensor& reader_bias, at::IntArrayRef stride,
-                             at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
-                             bool zeros, string_view spec, int64_t channels, int64_t dims,
-                             int64_t sample_stride, bool transform, string_view name);
-
-using FoldedEvaluate = Tensor(const Tensor& x, const OptionalTensor& read,
-                              const OptionalTensor& weight, const OptionalTensor& bias,
-                              const OptionalTensor& skew, const Tensor& reader_weight,
-                              const OptionalTensor& reader_bias, at::IntArrayRef stride,
-                              at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
-                              bool zeros, const Tensor& mean, const Tensor& statistic,
-                              string_view spec, int64_t channels, int64_t dims, bool transform,
-                              string_view name);
-
-using FoldedBackward = Tensors7(const Tensor& grad, const Tensor& x, const OptionalTensor& read,
-                                const OptionalTensor& weight, const OptionalTensor& bias,
-                                const OptionalTensor& skew, const Tensor& reader_weight,
-                                const OptionalTensor& reader_bias, at::TensorList statistics,
-                                at::IntArrayRef stride, at::IntArrayRef padding,
-                                at::IntArrayRef dilation, int64_t groups, bool zeros,
-                                string_view spec, int64_t channels, int64_t dims,
-                                int64_t sample_stride, bool transform, string_view name,
-                                std::array<bool, 7> wanted);
+                          at::TensorList statistics, string_view layer, const OptionalTensor& read,
+                          const OptionalTensor& consumer_weight,
+                          const OptionalTensor& consumer_bias, at::IntArrayRef consumer,
+                          Flags7 wanted);
 
 /// The running averages take a batch, in place.
-using Track = void(Tensor mean, Tensor statistic, Tensor count, const Tensor& batch_mean,
-                   const Tensor& batch_statistic, const Tensor& report,
-                   c10::optional<double> momentum, bool unbiased);
+using Track = void(const Tensor& mean, const Tensor& statistic, const OptionalTensor& last,
+                   const Tensor& count, const OptionalTensor& weight, const Tensor& tape,
+                   c10::optional<double> momentum, string_view layer);
 
-/// What a batch's covariance becomes in the running average: conditioned, and its T.
-using Condition = std::tuple<Tensor, Tensor>(const Tensor& covariance, const OptionalTensor& weight,
-                                             string_view spec);
+/// A batch of training as a module takes it: `train`, then `track_` where there are averages.
+using Step = Tensors2(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                      const OptionalTensor& skew, const OptionalTensor& mean,
+                      const OptionalTensor& statistic, const OptionalTensor& last,
+                      const OptionalTensor& count, c10::optional<double> momentum,
+                      string_view layer, const OptionalTensor& read,
+                      const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
+                      at::IntArrayRef consumer);
 
-/// P and q of Z = P X + q from running statistics, double.
-using AverageMap = std::tuple<Tensor, Tensor>(const OptionalTensor& weight,
-                                              const OptionalTensor& bias,
-                                              const OptionalTensor& skew, const Tensor& mean,
-                                              const Tensor& statistic, string_view spec,
-                                              bool transform);
+/// The covariance of a tape as the method conditioned it, in the sizes of a running one.
+using Conditioned = Tensors2(const Tensor& tape, const OptionalTensor& weight, string_view layer);
+
+/// What running averages start as where only variances are known: statistic and last.
+using Initial = Tensors2(const Tensor& variance, const OptionalTensor& weight, string_view layer);
+
+// ------------------------------------------------------------------------ folding for inference
+// A layer in evaluation as a list of tensors, double: P, center, offset of Z = P (X − center) + offset,
+// and (block of P, whether P X + q is as exact).
+using AverageMap = std::vector<Tensor>(const OptionalTensor& weight, const OptionalTensor& bias,
+                                       const OptionalTensor& skew, const Tensor& mean,
+                                       const Tensor& statistic, const OptionalTensor& last,
+                                       string_view layer);
+/// Weight and bias of a convolution or linear layer with the map behind it: map(module(x)). Nothing
+/// where the map mixes what the module keeps apart.
+using FoldBehind = std::vector<Tensor>(at::TensorList map, const Tensor& weight,
+                                       const OptionalTensor& bias, int64_t groups, bool transposed);
+/// With the map before it: module(map(x)). Nothing where zeros stand around the map's output, too.
+using FoldBefore = std::vector<Tensor>(at::TensorList map, const Tensor& weight,
+                                       const OptionalTensor& bias, int64_t groups, bool pads_zeros);
+/// The map by itself as weight (C, C/groups) and bias of a 1×1 convolution; as those of two, the mean
+/// taken off first, where P X + q would lose digits.
+using FoldAlone = std::vector<Tensor>(at::TensorList map);
+
+/// The operator of that name.
+template <typename Signature>
+c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+/// Those that modules call; naming them brings their registration into a program.
+const c10::TypedOperatorHandle<Step>& step_operator();
+const c10::TypedOperatorHandle<Evaluate>& evaluate_operator();
+
+namespace values {
+Train train;
+Evaluate evaluate;
+Backward backward;
+Track track;
+Conditioned conditioned;
+Initial initial;
+}  // namespace values
+namespace inference {
+AverageMap average_map;
+FoldBehind fold_behind;
+FoldBefore fold_before;
+FoldAlone fold_alone;
+}  // namespace inference
+namespace meta {
+Train train;
+Evaluate evaluate;
+Backward backward;
+Track track;
+}  // namespace meta
+namespace autograd {
+Train train;
+Evaluate evaluate;
+Backward backward;
+Track track;
+Step step;
+Train autocast_train;
+Evaluate autocast_evaluate;
+}  // namespace autograd
 
 }  // namespace orthobatch::ops

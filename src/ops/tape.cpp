@@ -1,101 +1,108 @@
 #include "ops/tape.h"
 
-#include <ATen/ops/from_blob.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
-#include <unordered_map>
+
+#include "core/cayley.h"
+#include "kernels/convert.h"
 
 namespace orthobatch::ops {
 namespace {
 
-/// What was made of the tapes that live, by where their values are.
-class Tapes {
- public:
-  void add(const void* values, std::shared_ptr<const nn::LayerCall> made) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    made_[values] = std::move(made);
-  }
-  void remove(const void* values) {
-    std::shared_ptr<const nn::LayerCall> last;  // freed outside the lock
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = made_.find(values);
-    if (found == made_.end()) return;
-    last = std::move(found->second);
-    made_.erase(found);
-  }
-  std::shared_ptr<const nn::LayerCall> find(const void* values) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = made_.find(values);
-    return found == made_.end() ? nullptr : found->second;
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<const void*, std::shared_ptr<const nn::LayerCall>> made_;
+/// The memory of a tape.
+struct Memo {
+  core::Vector values;
+  Made made;
 };
+void free_memo(void* memo) { delete static_cast<Memo*>(memo); }
 
-Tapes& tapes() {
-  static Tapes* const all = new Tapes;  // never destroyed: tensors may outlive main
-  return *all;
+/// Null where the tensor is not one that `record` made.
+const Memo* memo_of(const Tensor& tape) {
+  if (!tape.has_storage() || tape.storage_offset() != 0) return nullptr;
+  const c10::DataPtr& data = tape.storage().data_ptr();
+  return data.get_deleter() == &free_memo ? static_cast<const Memo*>(data.get_context()) : nullptr;
 }
 
 std::atomic<int64_t> copies{0};
 
-}  // namespace
-
-int64_t tape_size(const Layer& layer) {
-  const core::BlockMatrix blocks(layer.channels, layer.algebra->block());
-  return 1 + layer.channels + static_cast<int64_t>(blocks.values().size());
-}
-
-core::Vector packed(const core::Statistics& statistics) {
-  const core::Vector& covariance = statistics.covariance.values();
-  core::Vector out;
-  out.reserve(1 + statistics.mean.size() + covariance.size());
-  out.push_back(statistics.samples);
-  out.insert(out.end(), statistics.mean.begin(), statistics.mean.end());
-  out.insert(out.end(), covariance.begin(), covariance.end());
-  return out;
-}
-
-core::Statistics unpacked(const Tensor& tape, const Layer& layer) {
-  TORCH_CHECK(tape.scalar_type() == at::kDouble && tape.numel() == tape_size(layer),
-              to_string(layer.spec), ": expected the tape of a forward pass, ", tape_size(layer),
-              " doubles, got ", tape.numel(), " values of type ", tape.scalar_type());
+/// The statistics of a copy.
+core::Statistics statistics_of(const Tensor& tape, const KnownLayer& layer) {
+  ++copies;
   const Tensor dense = tape.cpu().contiguous();
   const double* values = dense.data_ptr<double>();
   core::Statistics out;
-  out.samples = *values++;
-  out.mean.assign(values, values + layer.channels);
-  out.covariance = core::BlockMatrix(layer.channels, layer.algebra->block());
+  out.samples = values[samples];
+  values += counts;
+  out.mean.assign(values, values + layer.num_features);
+  out.covariance = core::BlockMatrix(layer.num_features, layer.algebra.block());
   core::Vector& blocks = out.covariance.values();
-  std::copy_n(values + layer.channels, blocks.size(), blocks.begin());
+  std::copy_n(values + layer.num_features, blocks.size(), blocks.begin());
   return out;
 }
 
-Tensor record(const core::Statistics& statistics, nn::LayerCall made) {
-  auto* values = new core::Vector(packed(statistics));
-  double* const data = values->data();
-  tapes().add(data, std::make_shared<const nn::LayerCall>(std::move(made)));
-  return at::from_blob(
-      data, {static_cast<int64_t>(values->size())},
-      [values](void* at) {
-        tapes().remove(at);
-        delete values;
-      },
-      at::kDouble);
+void check_tape(const Tensor& tape, const KnownLayer& layer) {
+  TORCH_CHECK(tape.scalar_type() == at::kDouble && tape.numel() == tape_size(layer), layer.who,
+              ": expected the tape of a forward pass, ", tape_size(layer), " doubles, got ",
+              tape.numel(), " values of type ", tape.scalar_type());
 }
 
-std::shared_ptr<const nn::LayerCall> replay(const Tensor& tape, const Call& call, core::Real real,
-                                            int64_t sample_stride) {
-  if (auto made = tapes().find(tape.data_ptr()); made && tape.numel() == tape_size(call.layer()))
-    return made;
-  core::Statistics statistics = unpacked(tape, call.layer());
-  ++copies;
-  return std::make_shared<const nn::LayerCall>(
-      nn::call_on_statistics(call.callee(), std::move(statistics), real, {sample_stride}));
+}  // namespace
+
+int64_t tape_size(const KnownLayer& layer) {
+  const core::BlockMatrix blocks(layer.num_features, layer.algebra.block());
+  return counts + layer.num_features + static_cast<int64_t>(blocks.values().size());
+}
+
+Tensor record(const core::Statistics& statistics, Made made, bool was_unfolded) {
+  auto memo = std::make_unique<Memo>();
+  const core::Vector& covariance = statistics.covariance.values();
+  core::Vector& values = memo->values;
+  values.reserve(counts + statistics.mean.size() + covariance.size());
+  values = {statistics.samples, static_cast<double>(made.map->floored()),
+            static_cast<double>(made.map->null()), static_cast<double>(made.map->exchanges()),
+            was_unfolded ? 1.0 : 0.0};
+  values.insert(values.end(), statistics.mean.begin(), statistics.mean.end());
+  values.insert(values.end(), covariance.begin(), covariance.end());
+  memo->made = std::move(made);
+  const auto count = static_cast<int64_t>(values.size());
+  double* const data = values.data();
+  c10::Storage storage(c10::Storage::use_byte_size_t(), count * sizeof(double),
+                       c10::DataPtr(data, memo.release(), &free_memo, at::kCPU));
+  return at::empty({0}, at::kDouble).set_(storage, 0, {count}, {1});
+}
+
+Made replay(const Tensor& tape, const Call& call) {
+  check_tape(tape, *call.layer);
+  if (const Memo* memo = memo_of(tape)) return memo->made;
+  return {map_of(call, statistics_of(tape, *call.layer)), {}};
+}
+
+MapPointer replay(const Tensor& tape, const Tensor& weight, const KnownLayer& layer) {
+  check_tape(tape, layer);
+  if (const Memo* memo = memo_of(tape)) return memo->made.map;
+  core::LayerParameters parameters;
+  parameters.gamma = kernels::to_vector(weight);
+  parameters.skew =
+      core::Vector(layer.spec.has_rotation() ? core::skew_size(layer.num_features) : 0);
+  return std::make_shared<const core::LayerMap>(
+      layer.algebra.map(statistics_of(tape, layer), std::move(parameters), core::Real::float64));
+}
+
+std::string warning_of(const KnownLayer& layer, const double* of) {
+  const auto seen = static_cast<int64_t>(of[samples]), none = static_cast<int64_t>(of[null]);
+  if (seen == 0) return "";
+  if (layer.sample_stride > 1 && seen < layer.algebra.block())
+    return c10::str(layer.who, ": sample_stride ", layer.sample_stride, " sees ", seen,
+                    " places for ", layer.algebra.block(),
+                    " channels; what lies in directions it does not see comes out far too large. "
+                    "Said once.");
+  if (none > 0)
+    return c10::str(layer.who, ": ", none, " of ", layer.num_features,
+                    " directions have no variance (constant or duplicated channels, or too few "
+                    "samples); they are 0 in the output. Said once.");
+  return "";
 }
 
 int64_t replays_from_copies() { return copies; }

@@ -1,27 +1,34 @@
 #pragma once
-// What the forward pass hands to the backward pass through torch's dispatcher, where only tensors
-// go: the batch's statistics, from which everything else follows. While the tensor lives, so does
-// what forward made of them, and backward takes that; of a copy it is made anew.
+// What the forward pass hands to the backward pass and to the running averages through torch's
+// dispatcher, where only tensors go: what was counted, and the batch's statistics, from which all else
+// follows. The tensor's memory holds what was made of them too; of a copy it is made anew.
 
-#include "core/statistics.h"
-#include "ops/layers.h"
+#include "ops/call.h"
 
 namespace orthobatch::ops {
 
-/// (1 + C + the blocks of Σ) doubles.
-int64_t tape_size(const Layer& layer);
+/// The values that stand first.
+enum Counts { samples, floored, null, exchanges, unfolded, counts };
 
-/// Statistics as a tensor, and back.
-core::Vector packed(const core::Statistics& statistics);
-core::Statistics unpacked(const Tensor& tape, const Layer& layer);
+/// counts, μ and the blocks of Σ: doubles.
+int64_t tape_size(const KnownLayer& layer);
 
-Tensor record(const core::Statistics& statistics, nn::LayerCall made);
+/// What the forward pass made of its statistics.
+struct Made {
+  MapPointer map;
+  Tensor folded_weight;  // where a consumer was folded; undefined: to be made anew
+};
+Tensor record(const core::Statistics& statistics, Made made, bool was_unfolded);
 
-/// The same call again. The tape must be of that layer.
-std::shared_ptr<const nn::LayerCall> replay(const Tensor& tape, const Call& call, core::Real real,
-                                            int64_t sample_stride);
+/// The same again. The tape must be of that layer; parameters and type are for a copy.
+Made replay(const Tensor& tape, const Call& call);
+/// The map alone, where there is no input.
+MapPointer replay(const Tensor& tape, const Tensor& weight, const KnownLayer& layer);
 
-/// How often `replay` had to make the call anew, so far.
+/// What a user would want to know of a batch, from its counts; empty where there is nothing.
+std::string warning_of(const KnownLayer& layer, const double* counts);
+
+/// How often `replay` had to make the map anew, so far.
 int64_t replays_from_copies();
 
 }  // namespace orthobatch::ops

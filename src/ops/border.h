@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace orthobatch::nn {
+namespace orthobatch::ops {
 
 /// A convolution along one direction.
 struct Extent {
@@ -43,4 +43,4 @@ class Border {
   bool empty_;
 };
 
-}  // namespace orthobatch::nn
+}  // namespace orthobatch::ops

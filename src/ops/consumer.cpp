@@ -1,4 +1,4 @@
-#include "nn/reader.h"
+#include "ops/consumer.h"
 
 #include <torch/torch.h>
 
@@ -6,7 +6,7 @@
 #include "kernels/passes.h"
 #include "kernels/tiles.h"
 
-namespace orthobatch::nn {
+namespace orthobatch::ops {
 namespace {
 
 /// (batch, C, …) as a matrix of batch rows, places in the order of x's memory.
@@ -27,15 +27,16 @@ torch::Tensor unflat(const torch::Tensor& matrix, const torch::Tensor& like, boo
 
 }  // namespace
 
-torch::Tensor ConvolutionReader::forward(const torch::Tensor& x, const torch::Tensor& weight,
-                                         const torch::Tensor& bias) const {
+torch::Tensor ConvolutionConsumer::forward(const torch::Tensor& x, const torch::Tensor& weight,
+                                           const torch::Tensor& bias) const {
   const std::vector<int64_t> none(geometry_.stride.size());
   return at::convolution(x, weight, bias, geometry_.stride, geometry_.padding, geometry_.dilation,
                          /*transposed=*/false, none, geometry_.groups);
 }
 
-Reader::Gradients ConvolutionReader::backward(const torch::Tensor& h, const torch::Tensor& x,
-                                              const torch::Tensor& weight, Wanted wanted) const {
+Consumer::Gradients ConvolutionConsumer::backward(const torch::Tensor& h, const torch::Tensor& x,
+                                                  const torch::Tensor& weight,
+                                                  Wanted wanted) const {
   const std::vector<int64_t> none(geometry_.stride.size());
   auto [input, dweight, bias] = at::convolution_backward(
       h, x, weight, c10::nullopt, geometry_.stride, geometry_.padding, geometry_.dilation,
@@ -55,41 +56,71 @@ std::vector<int64_t> Convolution::beforehand() const {
   return out;
 }
 
-std::shared_ptr<const Reader> convolution_reader(const Convolution& convolution,
-                                                 torch::IntArrayRef sizes,
-                                                 const std::string& description) {
-  const size_t directions = convolution.kernel.size();
-  TORCH_CHECK(sizes.size() == directions + 2, description, " folded into a Conv", directions,
-              "d: expected ", directions + 2, "D input (got ", sizes.size(), "D input)");
-  ConvolutionReader::Geometry geometry{
+std::vector<int64_t> Convolution::packed() const {
+  std::vector<int64_t> out = {groups, zeros ? 1 : 0};
+  out.insert(out.end(), stride.begin(), stride.end());
+  out.insert(out.end(), dilation.begin(), dilation.end());
+  for (const auto& [first, last] : padding) {
+    out.push_back(first);
+    out.push_back(last);
+  }
+  return out;
+}
+
+Convolution Convolution::unpacked(at::IntArrayRef values) {
+  TORCH_CHECK(values.size() >= 6 && (values.size() - 2) % 4 == 0 && values[0] >= 1,
+              "expected a convolution as groups, whether zeros stand around it, strides, dilations "
+              "and paddings, got ",
+              values);
+  const size_t directions = (values.size() - 2) / 4;
+  const at::IntArrayRef all = values.slice(2);
+  Convolution out;
+  out.groups = values[0];
+  out.zeros = values[1] != 0;
+  out.stride = all.slice(0, directions).vec();
+  out.dilation = all.slice(directions, directions).vec();
+  for (size_t d = 0; d < directions; ++d)
+    out.padding.emplace_back(all[2 * directions + 2 * d], all[2 * directions + 2 * d + 1]);
+  return out;
+}
+
+std::shared_ptr<const Consumer> convolution_consumer(const Convolution& convolution,
+                                                     at::IntArrayRef kernel, at::IntArrayRef sizes,
+                                                     const std::string& who) {
+  const size_t directions = kernel.size();
+  TORCH_CHECK(sizes.size() == directions + 2 && convolution.stride.size() == directions, who,
+              " folded into a Conv", convolution.stride.size(), "d: expected ",
+              convolution.stride.size() + 2, "D input and weight (got ", sizes.size(), "D and ",
+              directions + 2, "D)");
+  ConvolutionConsumer::Geometry geometry{
       convolution.stride, {}, convolution.dilation, convolution.groups};
   std::vector<Extent> extents;
   bool pads_zeros = false;
   for (size_t d = 0; d < directions; ++d) {
     const auto [first, last] = convolution.padding[d];
-    const int64_t size = sizes[d + 2], kernel = convolution.kernel[d],
-                  stride = convolution.stride[d], dilation = convolution.dilation[d];
+    const int64_t size = sizes[d + 2], stride = convolution.stride[d],
+                  dilation = convolution.dilation[d];
     geometry.padding.push_back(convolution.zeros ? first : 0);
-    const int64_t span = dilation * (kernel - 1) + 1, reach = size + first + last - span;
-    TORCH_CHECK(reach >= 0, description, " folded into a Conv", directions, "d: expected at least ",
+    const int64_t span = dilation * (kernel[d] - 1) + 1, reach = size + first + last - span;
+    TORCH_CHECK(reach >= 0, who, " folded into a Conv", directions, "d: expected at least ",
                 span - first - last, " places in direction ", d, ", got ", size);
-    extents.push_back({size, reach / stride + 1, kernel, stride, first, dilation});
+    extents.push_back({size, reach / stride + 1, kernel[d], stride, first, dilation});
     pads_zeros = pads_zeros || (convolution.zeros && first + last > 0);
   }
   // Other modes than zeros repeat values of Z, and as well of X: no place has taps outside.
   if (!pads_zeros) extents.clear();
-  return std::make_shared<ConvolutionReader>(std::move(geometry), Border(extents));
+  return std::make_shared<ConvolutionConsumer>(std::move(geometry), Border(extents));
 }
 
-torch::Tensor LinearReader::forward(const torch::Tensor& x, const torch::Tensor& weight,
-                                    const torch::Tensor& bias) const {
+torch::Tensor LinearConsumer::forward(const torch::Tensor& x, const torch::Tensor& weight,
+                                      const torch::Tensor& bias) const {
   const bool sample_major = is_sample_major(x);
   torch::Tensor y = kernels::matmul(flat(x, sample_major), false, flat(weight, sample_major), true);
   return y.add_(bias);
 }
 
-Reader::Gradients LinearReader::backward(const torch::Tensor& h, const torch::Tensor& x,
-                                         const torch::Tensor& weight, Wanted wanted) const {
+Consumer::Gradients LinearConsumer::backward(const torch::Tensor& h, const torch::Tensor& x,
+                                             const torch::Tensor& weight, Wanted wanted) const {
   const bool sample_major = is_sample_major(x);
   Gradients out;
   if (wanted.input)
@@ -124,4 +155,4 @@ torch::Tensor from_samples(const torch::Tensor& samples, int64_t groups) {
   return apart.reshape(sizes).contiguous();
 }
 
-}  // namespace orthobatch::nn
+}  // namespace orthobatch::ops

@@ -1,5 +1,5 @@
 #pragma once
-// What reads a layer's output Z: a convolution, or a linear layer over whole maps. Both are linear
+// What consumes a layer's output Z: a convolution, or a linear layer over whole maps. Both are linear
 // in Z, so with Z = P X + q they can read X itself with other weights and another bias.
 
 #include <torch/types.h>
@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "nn/border.h"
+#include "ops/border.h"
 
-namespace orthobatch::nn {
+namespace orthobatch::ops {
 
-class Reader {
+class Consumer {
  public:
-  virtual ~Reader() = default;
+  virtual ~Consumer() = default;
 
   /// y from x (what it reads), its weight (C_out, C_in of a group, taps…) and bias (C_out).
   virtual torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
@@ -37,7 +37,7 @@ class Reader {
   virtual int64_t groups() const { return 1; }
 };
 
-class ConvolutionReader : public Reader {
+class ConvolutionConsumer : public Consumer {
  public:
   struct Geometry {
     std::vector<int64_t> stride, padding, dilation;
@@ -45,7 +45,7 @@ class ConvolutionReader : public Reader {
   };
 
   /// For inputs of so many places; `border` where zeros stand for Z outside.
-  ConvolutionReader(Geometry geometry, Border border)
+  ConvolutionConsumer(Geometry geometry, Border border)
       : geometry_(std::move(geometry)), border_(std::move(border)) {}
 
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
@@ -60,12 +60,17 @@ class ConvolutionReader : public Reader {
   Border border_;
 };
 
-/// A convolution as a user describes it.
+/// A convolution as modules describe it.
 struct Convolution {
-  std::vector<int64_t> kernel, stride, dilation;
+  std::vector<int64_t> stride, dilation;
   std::vector<std::pair<int64_t, int64_t>> padding;  // places before and behind, by direction
   int64_t groups = 1;
   bool zeros = true;  // stand in those places; else values of the image itself
+
+  /// As an argument of operators: groups, whether zeros stand there, then by direction strides,
+  /// dilations, and the padding before and behind. A linear layer is an empty list.
+  std::vector<int64_t> packed() const;
+  static Convolution unpacked(at::IntArrayRef values);
 
   /// What a convolution cannot do itself, as torch's `pad` takes it (the last direction first):
   /// zeros on one side alone, and all that is no zeros. Empty where there is nothing.
@@ -73,26 +78,17 @@ struct Convolution {
 };
 
 /// As it reads an input of those sizes (batch, C, …). Throws where there are too few places.
-std::shared_ptr<const Reader> convolution_reader(const Convolution& convolution,
-                                                 torch::IntArrayRef sizes,
-                                                 const std::string& description);
+std::shared_ptr<const Consumer> convolution_consumer(const Convolution& convolution,
+                                                     at::IntArrayRef kernel, at::IntArrayRef sizes,
+                                                     const std::string& who);
 
 /// Its weight has a tap for each place of the input: (C_out, C, places…).
-class LinearReader : public Reader {
+class LinearConsumer : public Consumer {
  public:
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
                         const torch::Tensor& bias) const override;
   Gradients backward(const torch::Tensor& h, const torch::Tensor& x, const torch::Tensor& weight,
                      Wanted wanted) const override;
-};
-
-/// How a module reads a layer's output.
-struct Reading {
-  std::shared_ptr<const Reader> reader;
-  /// What the reader gets where that is not x itself: an affine image of it that commutes with the
-  /// layer.
-  torch::Tensor instead;
-  torch::Tensor weight, bias;
 };
 
 /// Weights as samples: (C_out/groups, C_in, taps…), dense. A matrix that has no entries between
@@ -101,4 +97,4 @@ torch::Tensor as_samples(const torch::Tensor& weight, int64_t groups);
 /// And back to (C_out, C_in/groups, taps…).
 torch::Tensor from_samples(const torch::Tensor& samples, int64_t groups);
 
-}  // namespace orthobatch::nn
+}  // namespace orthobatch::ops

@@ -1,8 +1,8 @@
-#include "nn/border.h"
+#include "ops/border.h"
 
 #include <torch/torch.h>
 
-namespace orthobatch::nn {
+namespace orthobatch::ops {
 namespace {
 
 /// out × kernel: 1 where a tap is inside the input, 0 where it is outside.
@@ -89,4 +89,4 @@ torch::Tensor Border::missed(const torch::Tensor& h) const {
   return out;
 }
 
-}  // namespace orthobatch::nn
+}  // namespace orthobatch::ops

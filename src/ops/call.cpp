@@ -1,0 +1,248 @@
+#include "ops/call.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/cayley.h"
+#include "kernels/convert.h"
+#include "ops/groups.h"
+#include "ops/memory.h"
+#include "orthobatch/errors.h"
+
+namespace orthobatch::ops {
+namespace {
+
+using core::BlockMatrix;
+using core::Vector;
+using kernels::to_vector;
+
+void check_input(const KnownLayer& layer, const Inputs& in) {
+  const Tensor& x = in.x;
+  const bool fits = x.dim() == layer.dims + 2 || (layer.dims == 1 && x.dim() == 2);
+  TORCH_CHECK_VALUE(fits, layer.who, ": expected ",
+                    layer.dims == 1   ? "2D or 3D"
+                    : layer.dims == 2 ? "4D"
+                                      : "5D",
+                    " input (got ", x.dim(), "D input)");
+  TORCH_CHECK(x.layout() == at::kStrided, layer.who, ": expected a dense tensor, got ", x.layout());
+  TORCH_CHECK(x.size(1) == layer.num_features, layer.who, ": expected ", layer.num_features,
+              " channels, got input of size ", x.sizes());
+  const at::ScalarType type = x.scalar_type();
+  TORCH_CHECK(type == at::kFloat || type == at::kDouble, layer.who,
+              ": expected input of type float or double, got ", type);
+  for (const Tensor* t : {&in.weight, &in.bias, &in.skew, &in.consumer_weight, &in.consumer_bias})
+    if (t->defined()) {
+      TORCH_CHECK(t->scalar_type() == type, layer.who, ": expected input of the layer's type ",
+                  t->scalar_type(), ", got ", type);
+      TORCH_CHECK(t->device() == x.device(), layer.who, ": expected input on ", t->device(),
+                  ", got ", x.device());
+    }
+}
+
+void check_parameters(const KnownLayer& layer, const Inputs& in) {
+  const int64_t n = layer.num_features;
+  if (in.weight.defined()) check_sizes(layer, "weight", in.weight, {n});
+  if (in.bias.defined()) check_sizes(layer, "bias", in.bias, {n});
+  TORCH_CHECK(in.skew.defined() == layer.spec.has_rotation(), layer.who, ": expected ",
+              layer.spec.has_rotation() ? "a skew" : "no skew", ", got ",
+              in.skew.defined() ? "one" : "none");
+  if (in.skew.defined()) check_sizes(layer, "skew", in.skew, {core::skew_size(n)});
+}
+
+/// The largest variance that a running variance in that type can take; for whatever is kept in
+/// double, that of double.
+double largest_variance(const KnownLayer& layer, core::Real real) {
+  return layer.per_channel && real == core::Real::float32 ? std::numeric_limits<float>::max()
+                                                          : std::numeric_limits<double>::max();
+}
+
+[[noreturn]] void refuse_values(const KnownLayer& layer, const Tensor& input) {
+  const Tensor x = input.detach();
+  const int64_t nan = x.isnan().sum().item<int64_t>(), inf = x.isinf().sum().item<int64_t>();
+  TORCH_CHECK(
+      !layer.has_group() || nan + inf > 0, layer.who,
+      ": expected finite input whose variance fits the statistics, got other values in some "
+      "process; the running statistics are unchanged");
+  if (nan + inf == 0)
+    TORCH_CHECK(false, layer.who,
+                ": expected input whose variance fits the statistics, got values up to ",
+                x.abs().max().item<double>(), " in size; the running statistics are unchanged");
+  const Tensor first = x.isfinite().logical_not().nonzero()[0].cpu();
+  TORCH_CHECK(false, layer.who, ": expected finite input, got ", nan, " NaN and ", inf,
+              " infinite values, the first at ",
+              at::IntArrayRef(first.data_ptr<int64_t>(), first.numel()),
+              "; the running statistics are unchanged");
+}
+
+Memory<core::LayerMap>& maps_of_averages() {
+  static auto* const all = new Memory<core::LayerMap>;  // never destroyed: threads may outlive main
+  return *all;
+}
+
+}  // namespace
+
+core::LayerParameters Inputs::parameters() const {
+  return {to_vector(weight), to_vector(bias), to_vector(skew)};
+}
+
+void check_sizes(const KnownLayer& layer, const char* name, const Tensor& t,
+                 at::IntArrayRef sizes) {
+  TORCH_CHECK(t.sizes() == sizes, layer.who, ": expected ", name, " of size ", sizes, ", got ",
+              t.sizes());
+}
+
+Call::Call(c10::string_view text, const Inputs& inputs, at::IntArrayRef packed)
+    : layer(layer_of(text)), in(inputs) {
+  check_input(*layer, in);
+  check_parameters(*layer, in);
+  real = kernels::real_of(in.x);
+  in.x = kernels::dense_layout(in.x);
+  if (in.read.defined()) in.read = kernels::dense_layout(in.read);
+  weight = in.consumer_weight;
+  if (!weight.defined()) return;
+  if (packed.empty()) {
+    const int64_t values = read().numel() / std::max<int64_t>(read().size(0), 1);
+    TORCH_CHECK(weight.dim() == 2 && (empty() || weight.size(1) == values), layer->who,
+                " folded into a Linear: expected a weight of ", values, " columns, got size ",
+                weight.sizes());
+    std::vector<int64_t> sizes = read().sizes().vec();
+    sizes[0] = weight.size(0);
+    if (!empty()) weight = weight.reshape(sizes);
+    consumer = std::make_shared<LinearConsumer>();
+    return;
+  }
+  const Convolution convolution = Convolution::unpacked(packed);
+  const int64_t groups = convolution.groups;
+  TORCH_CHECK(weight.dim() > 2 && weight.size(1) * groups == layer->num_features &&
+                  weight.size(0) % groups == 0,
+              layer->who, " folded into a convolution: expected a weight of ", layer->num_features,
+              " input channels in ", groups, " groups, got size ", weight.sizes());
+  const std::vector<int64_t> beforehand = convolution.beforehand();
+  TORCH_CHECK(beforehand.empty() || in.read.defined(), layer->who,
+              " folded into a convolution: expected what it reads, padded beforehand");
+  if (convolution.zeros) padded = beforehand;
+  consumer = convolution_consumer(convolution, weight.sizes().slice(2), in.x.sizes(), layer->who);
+}
+
+bool Call::folds(const core::LayerMap& map) const {
+  const core::BlockMatrix& P = map.affine.P;
+  const int64_t groups = consumer->groups();
+  return map.affine.exact_uncentered && (groups == 1 || P.size() / groups % P.block() == 0);
+}
+
+void check_samples(const Call& call) {
+  const KnownLayer& layer = *call.layer;
+  if (layer.has_group()) return;  // others may have more
+  const int64_t samples = sampled(call.in.x, layer.sample_stride).numel() / layer.num_features;
+  TORCH_CHECK_VALUE(samples != 1, layer.who,
+                    ": Expected more than 1 value per channel when training, got input size ",
+                    call.in.x.sizes(),
+                    layer.sample_stride == 1 ? "" : ", of which sample_stride sees one place");
+}
+
+core::Statistics batch_statistics(const Call& call) {
+  const KnownLayer& layer = *call.layer;
+  core::Statistics out;
+  if (call.empty()) {
+    out.mean = Vector(layer.num_features);
+    out.covariance = BlockMatrix(layer.num_features, layer.algebra.block());
+  } else {
+    const Tensor seen = kernels::dense_layout(sampled(call.in.x.detach(), layer.sample_stride));
+    out = kernels::passes_for(seen).moments(seen, layer.algebra.block());
+  }
+  if (layer.has_group()) {
+    // What is not finite goes to all processes, so that all refuse it and none waits for another.
+    out = merge_processes(*group_of(layer), out);
+    TORCH_CHECK_VALUE(out.samples > 1, layer.who,
+                      ": Expected more than 1 value per channel when training, got ", out.samples,
+                      " in all processes together");
+  }
+  const Vector& covariance = out.covariance.values();
+  const double largest = largest_variance(layer, call.real);
+  const bool fits = std::all_of(covariance.begin(), covariance.end(),
+                                [&](double c) { return std::abs(c) <= largest; });
+  if (!core::all_finite(out.mean) || !fits) refuse_values(layer, call.in.x);
+  return out;
+}
+
+MapPointer map_of(const Call& call, core::Statistics statistics) {
+  try {
+    return std::make_shared<const core::LayerMap>(
+        call.layer->algebra.map(std::move(statistics), call.in.parameters(), call.real));
+  } catch (const FactorizationError& error) {
+    throw FactorizationError(call.layer->who + ": " + error.what() +
+                             "; the running statistics are unchanged");
+  }
+}
+
+MapPointer map_of(const KnownLayer& layer, const Inputs& in, const Average& average) {
+  const StatisticSizes sizes = statistic_sizes(layer.spec, layer.num_features, layer.average);
+  const bool transform = layer.averages_transform();
+  const char* what = transform           ? "the running transform"
+                     : layer.per_channel ? "the running variance"
+                                         : "the running covariance";
+  check_sizes(layer, "the running mean", average.mean, {layer.num_features});
+  check_sizes(layer, what, average.statistic, sizes.blocks);
+  TORCH_CHECK(average.last.defined() == !sizes.last.empty(), layer.who, ": expected ",
+              sizes.last.empty() ? "no" : "a", " statistic of a smaller last group, got ",
+              average.last.defined() ? "one" : "none");
+  if (average.last.defined()) check_sizes(layer, what, average.last, sizes.last);
+
+  const std::vector<Tensor> from = {average.mean, average.statistic, average.last,
+                                    in.weight,    in.bias,           in.skew};
+  const std::shared_ptr<const void> maker(layer.shared_from_this());
+  if (MapPointer known = maps_of_averages().find(from, maker)) return known;
+  const Vector mean = to_vector(average.mean);
+  const BlockMatrix blocks = to_blocks(layer, average.statistic, average.last);
+  TORCH_CHECK(core::all_finite(mean) && core::all_finite(blocks.values()), layer.who,
+              ": expected finite running statistics, got NaN or infinite ones");
+  const core::Real real = kernels::real_of(average.mean);
+  auto map = std::make_shared<const core::LayerMap>(
+      transform ? layer.algebra.map_of_transform(mean, blocks, in.parameters(), real)
+                : layer.algebra.map_of_average(mean, blocks, in.parameters(), real));
+  maps_of_averages().put(from, maker, map);
+  return map;
+}
+
+Average to_tensors(const KnownLayer& layer, const Vector& mean, const BlockMatrix& blocks) {
+  const StatisticSizes sizes = statistic_sizes(layer.spec, layer.num_features, layer.average);
+  const Tensor all = kernels::to_tensor(blocks.values());
+  int64_t whole = 1;
+  for (const int64_t s : sizes.blocks) whole *= s;
+  Average out{kernels::to_tensor(mean), all.narrow(0, 0, whole).view(sizes.blocks), {}};
+  if (!sizes.last.empty()) out.last = all.narrow(0, whole, all.numel() - whole).view(sizes.last);
+  return out;
+}
+
+BlockMatrix to_blocks(const KnownLayer& layer, const Tensor& statistic, const Tensor& last) {
+  BlockMatrix out(layer.num_features, layer.algebra.block());
+  Vector values = to_vector(statistic);
+  if (last.defined()) {
+    const Vector rest = to_vector(last);
+    values.insert(values.end(), rest.begin(), rest.end());
+  }
+  TORCH_CHECK(values.size() == out.values().size(), layer.who, ": expected ", out.values().size(),
+              " values of a statistic, got ", values.size());
+  out.values() = std::move(values);
+  return out;
+}
+
+Tensor sampled(Tensor x, int64_t stride) {
+  for (int64_t d = 2; stride > 1 && d < x.dim(); ++d) x = x.slice(d, 0, x.size(d), stride);
+  return x;
+}
+
+void add_statistics_gradient(Tensor& dx, const Tensor& x, const core::GradientMap& map,
+                             int64_t stride) {
+  const kernels::Passes& passes = kernels::passes_for(x);
+  if (stride == 1) return passes.add_statistics_gradient(dx, x, map);
+  const Tensor seen = kernels::dense_layout(sampled(x, stride));
+  Tensor part = at::zeros_like(seen);
+  passes.add_statistics_gradient(part, seen, map);
+  sampled(dx, stride).add_(part);
+}
+
+}  // namespace orthobatch::ops

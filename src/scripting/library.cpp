@@ -1,0 +1,122 @@
+// What Python and scripts ask for that is no layer: specs, methods, checks, diagnostics; operators of
+// no tensors, or of no graph's interest.
+
+#include <torch/library.h>
+
+#include <limits>
+#include <map>
+
+#include "base/processor.h"
+#include "check/gradient_check.h"
+#include "core/cayley.h"
+#include "core/registry.h"
+#include "ops/layer.h"
+#include "orthobatch/diagnostics.h"
+#include "orthobatch/version.h"
+
+namespace orthobatch::scripting {
+namespace {
+
+std::string text(c10::string_view s) { return {s.data(), s.size()}; }
+
+std::string canonical(c10::string_view spec) { return to_string(parse(text(spec))); }
+
+bool same_state(c10::string_view a, c10::string_view b) {
+  return ops::same_state(parse(text(a)), parse(text(b)));
+}
+
+/// scale, rotation, per channel, scale inside, group size
+std::tuple<bool, bool, bool, bool, int64_t> traits(c10::string_view spec) {
+  const LayerSpec parsed = parse(text(spec));
+  const core::MethodInfo& info = core::find_method(parsed.method());
+  return {parsed.has_scale(), parsed.has_rotation(), info.per_channel, info.scale_inside,
+          parsed.group_size()};
+}
+
+/// A method in each element: name, formula, description, paper.
+std::vector<std::string> method_texts() {
+  std::vector<std::string> out;
+  for (const MethodDescription& m : methods())
+    for (const std::string& part : {m.name, m.formula, m.description, m.paper}) out.push_back(part);
+  return out;
+}
+
+/// name, range, meaning of each argument of a method; the defaults beside them.
+std::tuple<std::vector<std::string>, std::vector<double>> method_arguments(c10::string_view name) {
+  for (const MethodDescription& m : methods()) {
+    if (m.name != text(name)) continue;
+    std::tuple<std::vector<std::string>, std::vector<double>> out;
+    for (const ArgumentDescription& a : m.arguments) {
+      for (const std::string& part : {a.name, a.range, a.meaning}) std::get<0>(out).push_back(part);
+      std::get<1>(out).push_back(a.default_value);
+    }
+    return out;
+  }
+  TORCH_CHECK(false, "no method is named '", text(name), "'");
+}
+
+/// of, verdict; error, paper's error (NaN where there is none), resolution; reasons.
+std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::string>> check(
+    c10::string_view spec, c10::string_view spectrum, int64_t channels, int64_t samples, double gap,
+    bool at_start, int64_t seed, double tolerance) {
+  static const std::map<std::string, check::Spectrum> spectra = {
+      {"distinct", check::Spectrum::distinct},
+      {"close", check::Spectrum::close},
+      {"equal", check::Spectrum::equal},
+      {"deficient", check::Spectrum::deficient}};
+  const auto found = spectra.find(text(spectrum));
+  if (found == spectra.end())
+    throw std::invalid_argument("expected a spectrum distinct, close, equal or deficient, got '" +
+                                text(spectrum) + "'");
+  check::CheckOptions options;
+  options.channels = channels;
+  options.samples = samples;
+  options.spectrum = found->second;
+  options.gap = gap;
+  options.at_start = at_start;
+  options.seed = static_cast<uint64_t>(seed);
+  options.tolerance = tolerance;
+  const check::CheckResult result = check::check_gradient(parse(text(spec)), options);
+  static const char* const verdicts[] = {"ok", "off", "no gradient", "unresolved"};
+  std::vector<std::string> words;
+  std::vector<double> numbers;
+  for (const check::CheckRow& row : result.rows) {
+    words.push_back(row.of);
+    words.push_back(verdicts[static_cast<int>(row.verdict)]);
+    numbers.push_back(row.exact_error);
+    numbers.push_back(row.paper_error.value_or(std::numeric_limits<double>::quiet_NaN()));
+    numbers.push_back(row.resolution);
+  }
+  return {words, numbers, result.why_no_gradient};
+}
+
+/// The line to set where OpenBLAS takes the processor for another; empty where all is well.
+std::string blas_advice() {
+  const base::BlasCore core = base::blas_core();
+  if (core.better.empty()) return "";
+  return core.library + " takes this processor for a " + core.name +
+         " and is slow; set OPENBLAS_CORETYPE=" + core.better +
+         " in the environment before the program starts";
+}
+
+}  // namespace
+}  // namespace orthobatch::scripting
+
+TORCH_LIBRARY_FRAGMENT(orthobatch, m) {
+  using namespace orthobatch::scripting;
+  m.def("canonical(str spec) -> str", canonical);
+  m.def("same_state(str a, str b) -> bool", same_state);
+  m.def("traits(str spec) -> (bool, bool, bool, bool, int)", traits);
+  m.def("skew_size(int channels) -> int", orthobatch::core::skew_size);
+  m.def("methods() -> str[]", method_texts);
+  m.def("method_arguments(str name) -> (str[], float[])", method_arguments);
+  m.def(
+      "check(str spec, str spectrum, int channels, int samples, float gap, bool at_start, "
+      "int seed, float tolerance) -> (str[], float[], str[])",
+      check);
+  m.def("covariance(Tensor x) -> Tensor", orthobatch::covariance);
+  m.def("condition_number(Tensor covariance) -> float", orthobatch::condition_number);
+  m.def("effective_rank(Tensor covariance, float q=1) -> float", orthobatch::effective_rank);
+  m.def("blas_advice() -> str", blas_advice);
+  m.def("version() -> str", [] { return std::string(ORTHOBATCH_VERSION); });
+}
