@@ -62,7 +62,7 @@ def main():
     net = torchvision.models.resnet18(num_classes=10)
     nets = {"BatchNorm2d": net}
     for spec in specs:
-        nets[spec] = orthobatch.convert(copy.deepcopy(net), spec, verbose=False)
+        nets[spec] = orthobatch.convert(copy.deepcopy(net), spec)
     show(
         f"a step, 32×3×64×64, {options.threads} threads",
         interleaved({k: step(m, x, y) for k, m in nets.items()}, options.rounds),

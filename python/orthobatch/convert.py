@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import fnmatch
-import sys
+import logging
+from collections import OrderedDict
 from typing import Any, Callable, Dict, Iterable, List, Optional, Type, Union
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ._library import ops
 from .modules import BatchOrtho1d, BatchOrtho2d, BatchOrtho3d, BatchOrthoLayer
+from .processes import Group
+
+_log = logging.getLogger("orthobatch")
 
 Skip = Union[None, str, Iterable[str], Callable[[str, nn.Module], bool]]
 
@@ -19,10 +23,14 @@ _KINDS: Dict[Type[nn.Module], Type[BatchOrthoLayer]] = {
     nn.BatchNorm2d: BatchOrtho2d,
     nn.BatchNorm3d: BatchOrtho3d,
     nn.SyncBatchNorm: BatchOrtho2d,  # whatever its input; nearly always maps
+    BatchOrtho1d: BatchOrtho1d,
+    BatchOrtho2d: BatchOrtho2d,
+    BatchOrtho3d: BatchOrtho3d,
 }
 _LAZY = (nn.LazyBatchNorm1d, nn.LazyBatchNorm2d, nn.LazyBatchNorm3d)
-_BATCH_NORMS = (*_KINDS, *_LAZY)
-_FORWARDS = (nn.BatchNorm2d.forward, nn.SyncBatchNorm.forward)  # the first is that of all three
+_NORMS = (*_KINDS, *_LAZY)
+# The first is that of all three.
+_FORWARDS = (nn.BatchNorm2d.forward, nn.SyncBatchNorm.forward, BatchOrthoLayer.forward)
 
 
 def _skips(skip: Skip) -> Callable[[str, nn.Module], bool]:
@@ -34,160 +42,214 @@ def _skips(skip: Skip) -> Callable[[str, nn.Module], bool]:
     return lambda path, module: any(fnmatch.fnmatchcase(path, p) for p in patterns)
 
 
-def _like(bn: Any, spec: str, path: str, **options: Any) -> BatchOrthoLayer:
-    """A layer in the place of a BatchNorm: its scale, bias and what it knows of the statistics."""
-    kind = next(ours for theirs, ours in _KINDS.items() if isinstance(bn, theirs))
-    reference = bn.weight if bn.weight is not None else bn.running_mean
-    layer = kind(
-        bn.num_features,
-        spec,
-        momentum=bn.momentum,
-        affine=bn.affine,
-        track_running_stats=bn.track_running_stats,
-        device=None if reference is None else reference.device,
-        dtype=None if reference is None else reference.dtype,
-        name=path,
-        **options,
-    )
-    with torch.no_grad():
-        if layer.weight is not None and bn.weight is not None:
-            layer.weight.copy_(bn.weight)
-            layer.weight.requires_grad_(bn.weight.requires_grad)
-        if layer.bias is not None and bn.bias is not None:
-            layer.bias.copy_(bn.bias)
-            layer.bias.requires_grad_(bn.bias.requires_grad)
-        if layer.running_mean is not None and bn.running_mean is not None:
-            layer.running_mean.copy_(bn.running_mean)
-            if layer.num_batches_tracked is not None and bn.num_batches_tracked is not None:
-                layer.num_batches_tracked.copy_(bn.num_batches_tracked)
-            if layer.running_var is not None:
-                layer.running_var.copy_(bn.running_var)
-            elif not bn.running_var.is_meta:
-                # The variances are known, the correlations are not: a diagonal covariance, as the method
-                # would have conditioned it.
-                conditioned, transform = ops.condition(bn.running_var.double().cpu(), layer.weight, spec)
-                if layer.running_cov is not None:
-                    layer.running_cov.copy_(conditioned)
-                if layer.running_transform is not None:
-                    layer.running_transform.copy_(transform)
-    layer.train(bn.training)
-    return layer
+def _is_fused(norm: Any) -> bool:
+    """As timm's BatchNormAct2d: act(drop(batch_norm(x)))."""
+    parts = isinstance(getattr(norm, "drop", None), nn.Module) and isinstance(getattr(norm, "act", None), nn.Module)
+    return parts and "BatchNormAct" in type(norm).__name__
+
+
+def _why_not(norm: Any) -> str:
+    """Why a norm is left as it is; empty where it is not."""
+    if norm._forward_hooks or norm._forward_pre_hooks:
+        return "it has hooks"
+    if type(norm).forward not in _FORWARDS and not _is_fused(norm):
+        return f"{type(norm).__name__} has a forward of its own"
+    return ""
+
+
+def _set_statistics(layer: BatchOrthoLayer, norm: Any) -> None:
+    """The running covariance (or variances, or transform) of a layer from that of what it stands for."""
+    mean, own, own_last = layer._average()
+    if isinstance(norm, BatchOrthoLayer):
+        _, statistic, last = norm._average()
+        same_average = norm.running_average == layer.running_average
+        if same_average and statistic.shape == own.shape and (norm.running_var is None) == (layer.running_var is None):
+            if layer.running_average == "covariance" or ops.same_state(norm.spec, layer.spec):
+                for theirs in (statistic, last):
+                    layer._buffers.update({k: b for k, b in norm._buffers.items() if b is not None and b is theirs})
+                return
+        if norm.running_average == "transform":
+            return  # of another method: nothing follows for this one
+        blocks = statistic if statistic.dim() != 2 else statistic.unsqueeze(0)
+    else:
+        blocks, last = norm.running_var, None
+    if blocks.is_meta:
+        return
+    if blocks.dim() == 1:
+        variance, dense = blocks, None
+    else:
+        dense = torch.block_diag(*blocks, *([] if last is None else [last]))
+        variance = dense.diagonal()
+    if layer.running_var is not None:
+        if blocks is getattr(norm, "running_var", None):
+            layer.running_var = norm.running_var
+        else:
+            layer.running_var.copy_(variance)
+    elif dense is None or layer.running_average == "transform":
+        # The correlations are not known: a diagonal covariance, as the method conditions it.
+        for t, value in zip((own, own_last), ops.initial(variance.detach(), layer.weight, layer._text)):
+            if t is not None:
+                t.copy_(value)
+    else:
+        g, at = own.size(-1), 0
+        for block in [*own.view(-1, g, g), *([] if own_last is None else [own_last])]:
+            end = at + block.size(0)
+            block.copy_(dense[at:end, at:end])
+            at = end
+
+
+@torch.no_grad()
+def _like(norm: Any, spec: str, eps: Optional[float], path: str, options: Dict[str, Any]) -> nn.Module:
+    """A layer in the place of a norm, with its scale, bias and what it knows of the statistics: the same objects where
+    they fit."""
+    ours = isinstance(norm, BatchOrthoLayer)
+    if eps is None and not ours:
+        eps = norm.eps
+    reference = next((t for t in (norm.weight, norm.bias, norm.running_mean) if t is not None), None)
+    given: Dict[str, Any] = dict(
+        momentum=norm.momentum, affine=norm.affine, track_running_stats=norm.track_running_stats, eps=eps, name=path,
+        bias=norm.bias is not None or not norm.affine,
+    )  # fmt: skip
+    if reference is not None:
+        given.update(device=reference.device, dtype=reference.dtype)
+    if ours:
+        given.update(sample_stride=norm.sample_stride, process_group=norm.process_group)
+        given.update(running_average=norm.running_average)
+    elif isinstance(norm, nn.SyncBatchNorm):
+        given.update(process_group=Group(norm.process_group))
+    kind = next(made for theirs, made in _KINDS.items() if isinstance(norm, theirs))
+    layer = kind(norm.num_features, spec, **{**given, **options})
+    for name in ("weight", "bias", "skew"):
+        if getattr(layer, name) is not None and getattr(norm, name, None) is not None:
+            setattr(layer, name, getattr(norm, name))
+    if layer.running_mean is not None and norm.running_mean is not None:
+        layer.running_mean = norm.running_mean
+        if norm.num_batches_tracked is not None:
+            layer.num_batches_tracked = norm.num_batches_tracked
+        _set_statistics(layer, norm)
+    if ours:
+        layer.frozen = norm.frozen
+    layer.train(norm.training)
+    if not _is_fused(norm):
+        return layer
+    parts: Dict[str, nn.Module] = OrderedDict(norm=layer, drop=norm.drop, act=norm.act)
+    return nn.Sequential(parts).train(norm.training)
 
 
 def convert(
-    module: nn.Module,
-    spec: str = "ZCA(1e-5)",
-    skip: Skip = None,
-    *,
-    verbose: bool = True,
-    **options: Any,
+    module: nn.Module, spec: str = "ZCA(1e-5)", skip: Skip = None, *, eps: Optional[float] = None, **options: Any
 ) -> nn.Module:
-    """Replaces every BatchNorm of a net, in place, and returns the net.
+    """Replaces every BatchNorm of a net, and every BatchOrtho layer of another spec, in place; returns the net.
 
-    Learned scale and bias, the running mean and the variances are kept; the correlations, which
-    BatchNorm does not know, start as none. Subclasses with a forward of their own, and layers with hooks,
-    are left as they are; a SyncBatchNorm becomes a BatchOrtho2d. ``skip`` is a path or pattern ("layer4.*"), several, or a
-    function of path and module. Whitening all channels of a wide layer together costs C³ a step:
-    ``ZCA(1e-5, group_size=64)`` whitens them in groups. ``options`` go to the layers
-    (``running_average``, ``sample_stride``). Says on stderr what it replaced unless ``verbose`` is False.
+    Scale, bias, running mean and count stay the objects they are, so an optimizer made before goes on. The variances
+    are kept; correlations, which BatchNorm does not know, start as none: with ``BN`` the net computes what it did. A
+    SyncBatchNorm becomes a BatchOrtho2d that is synchronised over the same group; a fused class as timm's
+    BatchNormAct2d becomes a Sequential of ``norm``, ``drop`` and ``act``. Other subclasses with a forward of their
+    own, and layers with hooks, are left as they are. Whitening all channels of a wide layer together costs C³ a step:
+    ``ZCA(1e-5, group_size=64)`` whitens them in groups. One line in the log ("orthobatch") says what was done.
+
+    Args:
+        module: the net, or a BatchNorm.
+        spec: of the layers.
+        skip: a path or pattern ("layer4.*"), several, or a function of path and module.
+        eps: ε of the layers; None: that of each BatchNorm.
+        options: for the layers, such as ``running_average`` and ``sample_stride``.
+
+    >>> net = orthobatch.convert(torchvision.models.resnet18(), "ZCA(1e-5, group_size=16)")
     """
-    spec = ops.canonical(str(spec))
+    spec, _ = ops.with_eps(str(spec), eps)
     skips = _skips(skip)
     replaced: List[str] = []
+    specs: List[str] = []
     skipped: List[str] = []
     left: List[str] = []
-    made: Dict[int, BatchOrthoLayer] = {}  # a BatchNorm that stands in two places stays one layer
+    made: Dict[int, nn.Module] = {}  # a BatchNorm that stands in two places stays one layer
     changes: List[Any] = []  # made once everything is known to work
 
-    def layer_for(bn: nn.Module, path: str) -> Optional[BatchOrthoLayer]:
-        if skips(path, bn):
+    def layer_for(norm: Any, path: str) -> Optional[nn.Module]:
+        if skips(path, norm):
             skipped.append(path)
             return None
-        if isinstance(bn, _LAZY):
+        if isinstance(norm, _LAZY):
             raise ValueError(
                 f"convert: expected BatchNorms that know their channels, but '{path}' is a "
-                f"{type(bn).__name__}; run a batch through the net first"
+                f"{type(norm).__name__}; run a batch through the net first"
             )
-        if type(bn).forward not in _FORWARDS or bn._forward_hooks or bn._forward_pre_hooks:
-            left.append(path)  # more than a BatchNorm
+        why = _why_not(norm)
+        if why:
+            left.append(f"{path} ({why})")
             return None
-        if id(bn) not in made:
-            made[id(bn)] = _like(bn, spec, path, **options)
-        replaced.append(path or type(bn).__name__)
-        return made[id(bn)]
+        if id(norm) not in made:
+            layer = made[id(norm)] = _like(norm, spec, eps, path, options)
+            own = getattr(layer, "norm", layer).spec
+            if own not in specs:
+                specs.append(own)
+        replaced.append(path or type(norm).__name__)
+        return made[id(norm)]
 
     result = module
-    if isinstance(module, _BATCH_NORMS):
+    if isinstance(module, _NORMS):
         result = layer_for(module, "") or module
-    else:
-        for parent_path, parent in module.named_modules():
-            for child_name, child in parent._modules.items():
-                if isinstance(child, _BATCH_NORMS):
-                    path = f"{parent_path}.{child_name}" if parent_path else child_name
-                    layer = layer_for(child, path)
-                    if layer is not None:
-                        changes.append((parent, child_name, layer))
-        for parent, child_name, layer in changes:
-            setattr(parent, child_name, layer)
-    if verbose:
-        text = f"orthobatch: {len(replaced)} BatchNorm layers are {spec} now"
-        if replaced:
-            text += f": {', '.join(replaced)}"
-        if skipped:
-            text += f"; skipped {', '.join(skipped)}"
-        elif skip is not None:
-            text += "; nothing to skip was found"
-        if left:
-            text += f"; left as they are, with a forward or hooks of their own: {', '.join(left)}"
-        print(text, file=sys.stderr)
+    for parent_path, parent in () if isinstance(module, _NORMS) else module.named_modules():
+        for child_name, child in parent._modules.items():
+            if isinstance(child, _NORMS):
+                path = f"{parent_path}.{child_name}" if parent_path else child_name
+                layer = layer_for(child, path)
+                if layer is not None:
+                    changes.append((parent, child_name, layer))
+    for parent, child_name, layer in changes:
+        setattr(parent, child_name, layer)
+    text = f"convert: {len(replaced)} layers are {' or '.join(specs) or spec} now"
+    if replaced:
+        text += f": {', '.join(replaced)}"
+    if skipped:
+        text += f"; skipped {', '.join(skipped)}"
+    elif skip is not None:
+        text += "; nothing to skip was found"
+    if left:
+        text += f"; left as they are: {', '.join(left)}"
+    _log.log(logging.WARNING if left or not replaced else logging.INFO, text)
     return result
 
 
 class norm_layer:
     """A spec as what ``norm_layer=`` arguments take: called with the channels it makes a BatchOrtho2d.
 
+    Takes ``functools.partial`` and BatchNorm2d's arguments (``eps``, ``momentum``, …), which override the spec's.
+
     >>> resnet18(norm_layer=orthobatch.norm_layer("ZCA(1e-5, group_size=16)"))
+    >>> orthobatch.norm_layer("ZCA(1e-5)")(64, eps=1e-3).spec
+    'ZCA(0.001,1e12)'
     """
 
     def __init__(self, spec: str, **options: Any) -> None:
-        self.spec = ops.canonical(str(spec))
+        self.spec, _ = ops.with_eps(str(spec), None)
         self.options = options
 
-    def __call__(self, num_features: int, **options: Any) -> BatchOrtho2d:
-        return BatchOrtho2d(num_features, self.spec, **{**self.options, **options})
+    def __call__(self, num_features: int, eps: Optional[float] = None, *args: Any, **options: Any) -> BatchOrtho2d:
+        named = dict(zip(("momentum", "affine", "track_running_stats"), args))
+        return BatchOrtho2d(num_features, self.spec, **{**self.options, **named, "eps": eps, **options})
 
     def __repr__(self) -> str:
         return f"norm_layer({self.spec!r})"
 
 
-def _function(label: str, method: str, doc: str, group_size: Optional[int] = None) -> Callable[..., BatchOrtho2d]:
-    """A plain function of the channels, with BatchNorm2d's arguments, that pickles by its name."""
-    groups = group_size
+class _Named(norm_layer):
+    """One that pickles by its name."""
 
-    def make(
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: Optional[float] = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        group_size: Optional[int] = groups,
-        **options: Any,
-    ) -> BatchOrtho2d:
-        grouped = "" if group_size is None else f", group_size={group_size}"
-        return BatchOrtho2d(
-            num_features, f"{method}({eps:.17g}{grouped})", momentum, affine, track_running_stats, **options
-        )
+    def __init__(self, name: str, spec: str, doc: str) -> None:
+        super().__init__(spec)
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = f"{doc} BatchNorm2d's arguments; equivalent to ``norm_layer({spec!r})``."
 
-    make.__name__ = make.__qualname__ = label
-    make.__doc__ = doc
-    return make
+    def __reduce__(self) -> str:
+        return self.__name__
 
 
-bn = _function("bn", "BN", "BN(eps) over maps.")
-zca = _function("zca", "ZCA", "ZCA(eps) over maps: whitening that moves the data the least.")
-zca16 = _function("zca16", "ZCA", "ZCA(eps) over maps in groups of 16 channels, for nets of any width.", 16)
-zca64 = _function("zca64", "ZCA", "ZCA(eps) over maps in groups of 64 channels.", 64)
-zcam = _function("zcam", "ZCAM", "ZCAM(eps) over maps: ZCA with its condition number held under 100.")
-zcae = _function("zcae", "ZCAE", "ZCAE(eps) over maps: ZCA floored at the effective rank.")
-ldl = _function("ldl", "LDL", "LDL(eps) over maps: Cholesky whitening.")
+bn = _Named("bn", "BN(1e-5)", "Batch normalization over maps.")
+zca = _Named("zca", "ZCA(1e-5)", "Whitening that moves the data the least.")
+zca16 = _Named("zca16", "ZCA(1e-5, group_size=16)", "ZCA in groups of 16 channels, for nets of any width.")
+zca64 = _Named("zca64", "ZCA(1e-5, group_size=64)", "ZCA in groups of 64 channels.")
+zcam = _Named("zcam", "ZCAM(1e-5)", "ZCA with its condition number held under 100.")
+zcae = _Named("zcae", "ZCAE(1e-5)", "ZCA floored at the effective rank.")
+ldl = _Named("ldl", "LDL(1e-5)", "Cholesky whitening.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
+import logging
 import warnings
 from collections import Counter
 from dataclasses import dataclass
@@ -16,11 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ._library import ops
-from .folded import FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear, _Folded, is_plain
+from .folded import CONVOLUTIONS, Folded, FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear, is_plain
 from .modules import BatchOrthoLayer
 
-_CONVS: Dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+_log = logging.getLogger("orthobatch")
 _FOLDED: Dict[int, Any] = {1: FoldedConv1d, 2: FoldedConv2d, 3: FoldedConv3d}
+_TRANSPOSED: Dict[int, Any] = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 
 # In-place operators have effects that users of their results do not show.
 torch.fx.node._side_effectful_functions.update({torch.ops.orthobatch.track_, torch.ops.orthobatch.step_})
@@ -31,7 +32,7 @@ torch.fx.node._side_effectful_functions.update({torch.ops.orthobatch.track_, tor
 
 class _Tracer(torch.fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return isinstance(m, (BatchOrthoLayer, _Folded)) or super().is_leaf_module(m, module_qualified_name)
+        return isinstance(m, (BatchOrthoLayer, Folded)) or super().is_leaf_module(m, module_qualified_name)
 
 
 @dataclass
@@ -45,18 +46,13 @@ class _Place:
     flatten: Optional[str] = None  # by that module
 
 
-def _copies(model: nn.Module) -> Counter:
-    """In how many places each module stands."""
-    return Counter(id(m) for _, m in model.named_modules(remove_duplicate=False))
-
-
 def _neighbours_by_trace(model: nn.Module) -> List[_Place]:
     # With the defaults of a forward's arguments, since a traced argument is never None.
     signature = inspect.signature(model.forward)
     defaults = {p.name: p.default for p in signature.parameters.values() if p.default is not p.empty}
     graph: Any = _Tracer().trace(model, concrete_args=defaults or None)
     modules: Dict[str, Any] = dict(model.named_modules(remove_duplicate=False))
-    stands = _copies(model)
+    stands = Counter(id(m) for m in modules.values())
     calls = Counter(id(modules[n.target]) for n in graph.nodes if n.op == "call_module")
     touched = {n.target.rpartition(".")[0] for n in graph.nodes if n.op == "get_attr"}
 
@@ -98,10 +94,8 @@ def _neighbours_by_trace(model: nn.Module) -> List[_Place]:
 
 def _neighbours(model: nn.Module, what: str, modes: Tuple[bool, ...]) -> List[_Place]:
     """Those that hold in every mode. The trace is of a copy: a forward may keep what it is given."""
-    found: List[List[_Place]] = []
     try:
-        for mode in modes:
-            found.append(_neighbours_by_trace(copy.deepcopy(model).train(mode)))
+        found = [_neighbours_by_trace(copy.deepcopy(model).train(mode)) for mode in modes]
     except Exception as error:  # whatever a user's forward may raise under a tracer
         first = str(error).split("\n")[0]
         warnings.warn(
@@ -123,14 +117,16 @@ def _replace(model: nn.Module, path: str, module: nn.Module) -> None:
 # --------------------------------------------------------------------------------------- training
 
 
-def fold_training(model: nn.Module, *, verbose: bool = True) -> nn.Module:
+def fold_training(model: nn.Module) -> nn.Module:
     """Joins every BatchOrtho layer with the convolution or linear layer that alone reads its output.
 
-    In place; parameters stay the objects they were, so optimizers go on. The pair stands where the
-    convolution stood, with children ``norm`` and ``conv`` (or ``linear``); an Identity stands where the layer
-    was. Pairs are found with torch.fx, in training and in evaluation, with the defaults of the forward's
-    arguments; modules with hooks or weight norms are left alone. Says on stderr what it joined unless
-    ``verbose`` is False.
+    In place; outputs stay the same up to rounding, parameters the objects they were, so optimizers go on. A pair has
+    the path of the convolution or linear layer, with children ``norm`` and ``conv`` (or ``linear``), and an Identity
+    stands where the layer was. Pairs are found with torch.fx, in training and in evaluation, with the defaults of the
+    forward's arguments; modules with hooks or weight norms are left alone. ``unfold_training`` undoes it.
+
+    >>> net = nn.Sequential(nn.ReLU(), orthobatch.BatchOrtho2d(8), nn.Conv2d(8, 16, 3))
+    >>> orthobatch.fold_training(net)[2]  # FoldedConv2d
     """
     joined = []
     for place in _neighbours(model, "fold_training", (True, False)):
@@ -138,10 +134,9 @@ def fold_training(model: nn.Module, *, verbose: bool = True) -> nn.Module:
             continue
         norm: Any = model.get_submodule(place.path)
         reader: Any = model.get_submodule(place.after)
-        dims = norm.dims
-        pair: Optional[_Folded] = None
-        if type(reader) is _CONVS[dims] and not place.flattened:
-            pair = _FOLDED[dims](norm, reader)
+        pair: Optional[Folded] = None
+        if type(reader) is CONVOLUTIONS[norm._dims] and not place.flattened:
+            pair = _FOLDED[norm._dims](norm, reader)
         elif type(reader) is nn.Linear and place.flatten is not None:
             pair = FoldedLinear(norm, reader)
             _replace(model, place.flatten, nn.Identity())
@@ -149,19 +144,55 @@ def fold_training(model: nn.Module, *, verbose: bool = True) -> nn.Module:
             pair = FoldedLinear(norm, reader, flattened=True)
         if pair is None:
             continue
+        pair._origin = [place.path] + ([place.flatten] if place.flatten else [])
         _replace(model, place.after, pair)
         _replace(model, place.path, nn.Identity())
         joined.append(f"{place.path} and {place.after}")
-    if verbose:
-        print(f"orthobatch: {len(joined)} pairs joined{': ' if joined else ''}{', '.join(joined)}", file=sys.stderr)
+    _log.info("fold_training: %d pairs joined%s%s", len(joined), ": " if joined else "", ", ".join(joined))
     return model
+
+
+def unfold_training(model: nn.Module) -> nn.Module:
+    """Undoes ``fold_training``, in place: every module is where it was, and parameters stay the objects they are.
+
+    A pair that was made by hand becomes a Sequential of its two modules.
+
+    >>> orthobatch.unfold_training(orthobatch.fold_training(net))  # net as it was
+    """
+    if isinstance(model, Folded):
+        return _taken_apart(model)
+    for path, pair in list(model.named_modules()):
+        if not isinstance(pair, Folded):
+            continue
+        if pair._origin:
+            _replace(model, pair._origin[0], pair.norm)
+            for flatten in pair._origin[1:]:
+                _replace(model, flatten, nn.Flatten())
+            _replace(model, path, _consumer_of(pair))
+        else:
+            _replace(model, path, _taken_apart(pair))
+    return model
+
+
+def _consumer_of(pair: Any) -> Any:
+    return pair.linear if isinstance(pair, FoldedLinear) else pair.conv
+
+
+def _taken_apart(pair: Any, norm: Optional[nn.Module] = None) -> nn.Module:
+    """consumer(norm(x)) as a Sequential."""
+    parts = [norm or pair.norm, _consumer_of(pair)]
+    if isinstance(pair, FoldedLinear):
+        parts.insert(1, nn.Flatten())
+        if pair.flattened:
+            parts.insert(0, nn.Unflatten(1, tuple(pair._shape)))
+    return nn.Sequential(*parts).train(pair.training)
 
 
 # -------------------------------------------------------------------------------------- inference
 
 
 class PointwiseAffine(nn.Module):
-    """A·x + b over the channels of (N, C) or (N, C, L) input."""
+    """Equivalent to ``F.linear(x, weight, bias)`` over the channels of (N, C) or (N, C, L) input."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
@@ -174,164 +205,104 @@ class PointwiseAffine(nn.Module):
         return F.conv1d(x, self.weight.unsqueeze(2), self.bias)
 
 
-def _map_of(norm: Any) -> Tuple[Tensor, Tensor]:
-    """P and q, double: norm(x) = P x + q in evaluation."""
-    mean, statistic = norm.running_mean, norm._statistic()
-    if mean is not None and mean.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"fold: expected a net in float or double, but {norm.description()} is {mean.dtype}")
-    if mean is None or statistic is None:
-        raise ValueError(
-            f"fold: expected running statistics, but {norm.description()} keeps none; its output depends on the batch"
-        )
-    return ops.average_map(norm.weight, norm.bias, norm.skew, mean, statistic, norm.spec, norm._averages_transform)
+_Map = List[Tensor]  # of `average_map`
 
 
-def _apart(P: Tensor, groups: int) -> Optional[Tensor]:
-    """The blocks of P by group, (groups, C/groups, C/groups); None where there is something between them."""
-    n = P.size(0)
-    if n % groups:
-        return None
-    width = n // groups
-    tiles = P.view(groups, width, groups, width)
-    blocks = torch.stack([tiles[g, :, g] for g in range(groups)])
-    between = P.count_nonzero() - blocks.count_nonzero()
-    return None if between > 0 else blocks
+def _map_of(norm: BatchOrthoLayer) -> _Map:
+    return ops.average_map(norm.weight, norm.bias, norm.skew, *norm._average(), norm._text)
 
 
-def _set(module: Any, weight: Tensor, bias: Tensor) -> None:
-    old = module.weight
-    module.weight = nn.Parameter(weight.to(old.dtype).contiguous(), requires_grad=old.requires_grad)
-    module.bias = nn.Parameter(bias.to(old.dtype), requires_grad=old.requires_grad)
+def _set(module: Any, folded: List[Tensor]) -> bool:
+    """Gives a module its weight and bias; not where there are none."""
+    if folded:
+        old = module.weight
+        for name, value in zip(("weight", "bias"), folded):
+            value = value.to(old).contiguous()
+            setattr(module, name, nn.Parameter(value, requires_grad=old.requires_grad))
+    return bool(folded)
 
 
-def _bias_of(module: Any, outputs: int) -> Tensor:
-    if module.bias is None:
-        return torch.zeros(outputs, dtype=torch.double)
-    return module.bias.detach().double().cpu()
-
-
-def _fold_behind(module: Any, P: Tensor, q: Tensor) -> bool:
-    """P (module(x)) + q in the module's own weights."""
-    weight = module.weight.detach().double().cpu()
-    bias = _bias_of(module, weight.size(0))
-    blocks = _apart(P, getattr(module, "groups", 1))
-    if blocks is None:
+def _fold_behind(module: Any, norm: BatchOrthoLayer, map: _Map) -> bool:
+    """norm(module(x)) in the module's own weights."""
+    transposed = type(module) is _TRANSPOSED[norm._dims]
+    # A Linear's outputs are the norm's channels where the norm's input was (N, C).
+    linear = type(module) is nn.Linear and norm._dims == 1 and norm._rank == 2
+    if not (transposed or linear or type(module) is CONVOLUTIONS[norm._dims]):
         return False
-    groups, width = blocks.size(0), blocks.size(1)
-    _set(
-        module,
-        torch.bmm(blocks, weight.reshape(groups, width, -1)).reshape(weight.shape).to(module.weight.device),
-        (P @ bias + q).to(module.weight.device),
-    )
-    return True
+    return _set(module, ops.fold_behind(map, module.weight, module.bias, getattr(module, "groups", 1), transposed))
 
 
-def _fold_before(module: Any, P: Tensor, q: Tensor) -> bool:
-    """module(P x + q) in the module's own weights; not where zeros stand around P x + q."""
-    if isinstance(module, nn.Linear):
-        places = module.in_features // P.size(0)
-        weight = module.weight.detach().double().cpu().view(module.out_features, P.size(0), places)
-        bias = _bias_of(module, module.out_features) + torch.einsum("ocp,c->o", weight, q)
-        folded = torch.einsum("ocp,cd->odp", weight, P).reshape(module.weight.shape)
-        _set(module, folded.to(module.weight.device), bias.to(module.weight.device))
-        return True
-    pads = module.padding_mode == "zeros" and module.padding != "valid"
-    if pads and module.padding != "same":
-        pads = any(module.padding)
-    if pads and bool(q.any()):
-        return False
-    blocks = _apart(P, module.groups)
-    if blocks is None:
-        return False
-    groups, width = blocks.size(0), blocks.size(1)
-    weight = module.weight.detach().double().cpu()
-    apart = weight.reshape(groups, weight.size(0) // groups, width, -1)
-    shares = torch.einsum("goct,gc->go", apart, q.view(groups, width)).reshape(-1)
-    folded = torch.einsum("goct,gcd->godt", apart, blocks).reshape(weight.shape)
-    device = module.weight.device
-    _set(module, folded.to(device), (_bias_of(module, weight.size(0)) + shares).to(device))
-    return True
+def _fold_before(module: Any, map: _Map) -> bool:
+    """module(norm(x)) in the module's own weights; not where zeros stand around norm(x)."""
+    padding = getattr(module, "padding", "valid")
+    pads = padding == "same" or (padding != "valid" and any(padding))
+    zeros = pads and module.padding_mode == "zeros"
+    return _set(module, ops.fold_before(map, module.weight, module.bias, getattr(module, "groups", 1), zeros))
 
 
-def _with_hooks_of(norm: nn.Module, module: nn.Module) -> nn.Module:
+def _plain(norm: Any, map: _Map) -> nn.Module:
+    """The layer as a 1×1 convolution, in groups where they whiten alone; as two where that is more exact."""
+    like, n = norm.running_mean, norm.num_features
+    parts = ops.fold_alone(map)
+    made: List[nn.Module] = []
+    for weight, bias in zip(parts[::2], parts[1::2]):
+        width = weight.size(1)
+        if norm._dims == 1:
+            made.append(PointwiseAffine(torch.block_diag(*weight.split(width)).to(like), bias.to(like)))
+        else:
+            conv = CONVOLUTIONS[norm._dims](n, n, 1, groups=n // width, device=like.device, dtype=like.dtype)
+            _set(conv, [weight.reshape(conv.weight.shape), bias])
+            made.append(conv)
+    module = made[0] if len(made) == 1 else nn.Sequential(*made)
     module._forward_hooks.update(norm._forward_hooks)
     module._forward_pre_hooks.update(norm._forward_pre_hooks)
     return module
 
 
-def _plain(norm: Any, P: Tensor, q: Tensor) -> nn.Module:
-    """The layer as a 1×1 convolution, in groups where they whiten alone."""
-    like = norm.running_mean
-    if norm.dims == 1:
-        return _with_hooks_of(norm, PointwiseAffine(P.to(like), q.to(like)))
-    n = norm.num_features
-    group_size = ops.traits(norm.spec)[4]
-    groups = 1
-    if ops.traits(norm.spec)[2]:
-        groups = n
-    elif group_size and n % group_size == 0:
-        groups = n // group_size
-    blocks = _apart(P, groups)
-    if blocks is None:  # a rotation behind the groups
-        groups, blocks = 1, P.unsqueeze(0)
-    conv = _CONVS[norm.dims](n, n, 1, groups=groups, device=like.device, dtype=like.dtype)
-    _set(conv, blocks.reshape(conv.weight.shape).to(like.device), q.to(like.device))
-    return _with_hooks_of(norm, conv)
-
-
 def _fold_pair(pair: Any) -> nn.Module:
-    P, q = _map_of(pair.norm)
-    linear = isinstance(pair, FoldedLinear)
-    reader = copy.deepcopy(pair.linear if linear else pair.conv)  # others may read with it too
-    if _fold_before(reader, P, q):
-        return nn.Sequential(nn.Flatten(1), reader) if linear and not pair.flattened else reader
-    return nn.Sequential(_plain(pair.norm, P, q), reader)
+    map = _map_of(pair.norm)
+    reader = copy.deepcopy(_consumer_of(pair))  # others may read with it too
+    if not _fold_before(reader, map):
+        return _taken_apart(pair, _plain(pair.norm, map))
+    return nn.Sequential(nn.Flatten(), reader) if isinstance(pair, FoldedLinear) and not pair.flattened else reader
 
 
-def fold(model: nn.Module, *, verbose: bool = False) -> nn.Module:
-    """A copy for inference without our layers: each is in the weights of the convolution or linear layer
-    before or behind it, or a plain 1×1 convolution where it cannot be. It needs nothing of this package
-    (BatchOrtho1d alone may leave a PointwiseAffine) and exports to TorchScript and ONNX.
+@torch.no_grad()
+def fold(model: nn.Module) -> nn.Module:
+    """A copy for inference without our layers, equivalent to ``copy.deepcopy(model).eval()`` up to rounding.
 
-    What reads what is found with torch.fx, with the defaults of the forward's arguments; of a net that it
-    cannot trace, every layer becomes a 1×1 convolution.
+    Each layer is in the weights of the convolution (transposed or not) or linear layer before or behind it, or a plain
+    1×1 convolution where it cannot be; where P x + q would lose digits, the mean is taken off by a convolution before
+    that. The copy needs nothing of this package (BatchOrtho1d alone may leave a PointwiseAffine) and exports to
+    TorchScript and ONNX. What reads what is found with torch.fx, with the defaults of the forward's arguments; of a
+    net that it cannot trace, every layer becomes a 1×1 convolution.
+
+    >>> plain = orthobatch.fold(net)
     """
     out = copy.deepcopy(model).eval()
-    merged, plain = 0, 0
-    with torch.no_grad():
-        if isinstance(out, _Folded):
-            return _fold_pair(out).eval()
-        if isinstance(out, BatchOrthoLayer):
-            return _plain(out, *_map_of(out)).eval()
-        for place in _neighbours(out, "fold", (False,)):
-            norm: Any = out.get_submodule(place.path)
-            P, q = _map_of(norm)
-            before: Any = None if place.before is None else out.get_submodule(place.before)
-            after: Any = None if place.after is None else out.get_submodule(place.after)
-            conv = _CONVS[norm.dims]
-            done = (type(before) is conv or _gives_channels(before, norm)) and _fold_behind(before, P, q)
-            if not done and type(after) is (nn.Linear if place.flattened else conv):
-                done = _fold_before(after, P, q)
-            if done:
-                merged += 1
-                _replace(out, place.path, nn.Identity())
-        plain_ones: Dict[int, nn.Module] = {}  # a layer in two places stays one
-        for path, module in list(out.named_modules(remove_duplicate=False)):
-            inside_pair = isinstance(out.get_submodule(path.rpartition(".")[0]), _Folded)
-            if isinstance(module, BatchOrthoLayer) and not inside_pair:
-                if id(module) not in plain_ones:
-                    plain_ones[id(module)] = _plain(module, *_map_of(module))
-                    plain += 1
-                _replace(out, path, plain_ones[id(module)])
-        for path, module in list(out.named_modules(remove_duplicate=False)):
-            if isinstance(module, _Folded):
-                _replace(out, path, _fold_pair(module))
-                merged += 1
-    if verbose:
-        print(f"orthobatch: {merged} layers are in their neighbours' weights, {plain} are 1×1", file=sys.stderr)
+    merged = 0
+    if isinstance(out, Folded):
+        return _fold_pair(out).eval()
+    if isinstance(out, BatchOrthoLayer):
+        return _plain(out, _map_of(out)).eval()
+    for place in _neighbours(out, "fold", (False,)):
+        norm: Any = out.get_submodule(place.path)
+        map = _map_of(norm)
+        before: Any = None if place.before is None else out.get_submodule(place.before)
+        after: Any = None if place.after is None else out.get_submodule(place.after)
+        reads = type(after) is (nn.Linear if place.flattened else CONVOLUTIONS[norm._dims])
+        if _fold_behind(before, norm, map) or (reads and _fold_before(after, map)):
+            merged += 1
+            _replace(out, place.path, nn.Identity())
+    plain: Dict[int, nn.Module] = {}  # a layer in two places stays one
+    for path, module in list(out.named_modules(remove_duplicate=False)):
+        if isinstance(module, BatchOrthoLayer) and not isinstance(out.get_submodule(path.rpartition(".")[0]), Folded):
+            if id(module) not in plain:
+                plain[id(module)] = _plain(module, _map_of(module))
+            _replace(out, path, plain[id(module)])
+    for path, module in list(out.named_modules(remove_duplicate=False)):
+        if isinstance(module, Folded):
+            _replace(out, path, _fold_pair(module))
+            merged += 1
+    _log.info("fold: %d layers are in their neighbours' weights, %d are 1×1 convolutions", merged, len(plain))
     return out.eval()
-
-
-def _gives_channels(module: Any, norm: BatchOrthoLayer) -> bool:
-    """Whether a Linear's outputs are the norm's channels: they are where the norm's input was (N, C)."""
-    return type(module) is nn.Linear and norm.dims == 1 and norm._rank == 2

@@ -17,36 +17,48 @@ def batch_ortho(
     skew: Optional[Tensor] = None,
     spec: str = "ZCA(1e-5)",
     training: bool = False,
-    momentum: float = 0.1,
+    momentum: Optional[float] = 0.1,
     sample_stride: int = 1,
     running_average: str = "covariance",
+    running_statistic_last: Optional[Tensor] = None,
+    num_batches_tracked: Optional[Tensor] = None,
 ) -> Tensor:
     """Z = R T (X − μ) + b with the batch's own statistics in training, with the running ones else.
 
-    ``x`` is (N, C, …) of two to five dimensions. ``running_statistic`` is the variances (C) for BN, the
-    covariance or the transform (C×C, double) for every other spec; in training it and ``running_mean``,
-    where given, are moved towards the batch's.
+    Equivalent to ``F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)`` for ``BN(eps)``.
+
+    Args:
+        x: (N, C, …) of two to five dimensions; the output has its shape.
+        running_mean: (C). In training it and the next are moved towards the batch's, where given.
+        running_statistic: variances (C) for BN, the covariance or the transform for every other spec, double: C×C, or
+            (groups, g, g) with ``group_size=g``.
+        weight, bias, skew: (C), (C), and (C·(C−1)/2) for specs with a rotation.
+        spec, momentum, sample_stride, running_average: as those of BatchOrtho2d.
+        training: whether the batch's own statistics are used.
+        running_statistic_last: r×r, the statistic of a smaller last group.
+        num_batches_tracked: int64 scalar, counted on; needed with momentum None.
+
+    >>> z = orthobatch.functional.batch_ortho(torch.randn(8, 4, 5, 5), training=True)
     """
     if x.dim() < 2:
         raise ValueError(f"batch_ortho: expected input of two to five dimensions, got {x.dim()}")
-    if running_average not in ("covariance", "transform"):
-        raise ValueError(f"batch_ortho: expected running_average 'covariance' or 'transform', got {running_average!r}")
+    if running_average != "covariance" and running_average != "transform":
+        raise ValueError(f"batch_ortho: expected running_average 'covariance' or 'transform', got '{running_average}'")
     if (running_mean is None) != (running_statistic is None):
         raise ValueError("batch_ortho: expected running_mean and running_statistic, or neither, got one of them")
-    channels = x.size(1)
+    if training and running_mean is not None and momentum is None and num_batches_tracked is None:
+        raise ValueError("batch_ortho: expected num_batches_tracked with momentum=None, got none")
     dims = 1 if x.dim() <= 3 else x.dim() - 2
-    transform = running_average == "transform"
-    if not training and running_mean is not None and running_statistic is not None:
-        return torch.ops.orthobatch.evaluate(
-            x, weight, bias, skew, running_mean, running_statistic, spec, channels, dims, transform, ""
-        )
+    layer = torch.ops.orthobatch.layer(dims, x.size(1), spec, sample_stride, running_average == "transform", 0, "")
     if not training:
-        raise ValueError("batch_ortho: expected running statistics or training=True, got neither")
-    out = torch.ops.orthobatch.train(x, weight, bias, skew, spec, channels, dims, sample_stride, transform, "")
-    if running_mean is not None and running_statistic is not None:
+        if running_mean is None or running_statistic is None:
+            raise ValueError("batch_ortho: expected running statistics or training=True, got neither")
+        return torch.ops.orthobatch.evaluate(
+            x, weight, bias, skew, running_mean, running_statistic, running_statistic_last, layer
+        )
+    count = num_batches_tracked
+    if count is None:
         count = torch.zeros((), dtype=torch.long, device=x.device)
-        torch.ops.orthobatch.track_(
-            running_mean, running_statistic, count, out[1], out[3] if transform else out[2], out[4],
-            momentum, running_statistic.dim() == 1,
-        )  # fmt: skip
-    return out[0]
+    return torch.ops.orthobatch.step_(
+        x, weight, bias, skew, running_mean, running_statistic, running_statistic_last, count, momentum, layer
+    )[0]

@@ -2,13 +2,14 @@
 
 import operator
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 import torch.fx
 from torch import Tensor, nn
 
 from ._library import ops
+from .processes import Group
 
 try:  # torch 2
     from torch.compiler import is_compiling as _is_compiling
@@ -18,266 +19,200 @@ except ImportError:
         return False
 
 
-_warned_of_blas = False
+_said: List[str] = []
 
 
-def _warn_of_slow_blas() -> None:
-    """N×N work at a quarter of its speed is not an error, but nobody would find out. Said once."""
-    global _warned_of_blas
-    if _warned_of_blas:
-        return
-    _warned_of_blas = True
-    advice = ops.blas_advice()
-    if advice:
-        warnings.warn(f"orthobatch: {advice}", stacklevel=4)
+def _say_once(text: str) -> None:
+    if text and text not in _said:
+        _said.append(text)
+        warnings.warn(f"orthobatch: {text}", stacklevel=4)
 
 
 class BatchOrthoLayer(nn.Module):
     """What BatchOrtho1d, 2d and 3d share; use those.
 
-    Parameters: ``weight`` (γ; none in specs that end in ``->W``), ``bias``, ``skew`` (the rotation of
-    specs with ``->W``). Buffers: ``running_mean``, then ``running_var`` (BN), ``running_cov`` or
-    ``running_transform``, ``num_batches_tracked``. Names, shapes and types are those of the C++ layers.
+    Parameters: ``weight`` (γ; none in specs that end in ``->W``), ``bias``, ``skew`` (the rotation of specs with
+    ``->W``). Buffers: ``running_mean``, then ``running_var`` (BN, of size C), ``running_cov`` or
+    ``running_transform`` (C×C, or (groups, g, g) with ``group_size=g``, double), of a smaller last group
+    ``running_cov_last`` or ``running_transform_last``, and ``num_batches_tracked``. Names, shapes and types are those
+    of the C++ layers.
     """
 
     _version = 1
-    _exact = ("running_cov", "running_transform", "num_batches_tracked")
-
+    _exact = ("running_cov", "running_cov_last", "running_transform", "running_transform_last", "num_batches_tracked")
+    _in_text = ("num_features", "spec", "sample_stride", "running_average", "name")
     _dims = 0
 
-    dims: int
-    num_features: int
-    spec: str
     momentum: Optional[float]
-    affine: bool
-    track_running_stats: bool
-    running_average: str
-    sample_stride: int
-    name: str
-    frozen: bool
-    synchronized: bool  # in training, with the batches of the process group
-    _batch: Optional[Tuple[Tensor, List[int]]]  # covariance and counts of the last one
-    _stopped: List[str]
-    if TYPE_CHECKING:  # for people's tools alone: TorchScript finds out itself what is None
-        weight: Optional[nn.Parameter]
-        bias: Optional[nn.Parameter]
-        skew: Optional[nn.Parameter]
-        running_mean: Optional[Tensor]
-        running_var: Optional[Tensor]
-        running_cov: Optional[Tensor]
-        running_transform: Optional[Tensor]
-        num_batches_tracked: Optional[Tensor]
+    _alone: List[int]  # no convolution consumes the output
 
     def __init__(
-        self,
-        num_features: int,
-        spec: str = "ZCA(1e-5)",
-        momentum: Optional[float] = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        running_average: str = "covariance",
-        device: Optional[Any] = None,
-        dtype: Optional[torch.dtype] = None,
-        *,
-        sample_stride: int = 1,
-        process_group: Optional[Any] = None,
-        name: str = "",
-    ) -> None:
+        self, num_features: int, spec: str = "ZCA(1e-5)", momentum: Optional[float] = 0.1, affine: bool = True,
+        track_running_stats: bool = True, running_average: str = "covariance", device: Optional[Any] = None,
+        dtype: Optional[torch.dtype] = None, *, eps: Optional[float] = None, bias: bool = True, sample_stride: int = 1,
+        process_group: Optional[Any] = None, name: str = "",
+    ) -> None:  # fmt: skip
         super().__init__()
         kind = type(self).__name__
-        has_scale, has_rotation, per_channel, scale_inside, _ = ops.traits(str(spec))
-        num_features, sample_stride = operator.index(num_features), operator.index(sample_stride)
-        if not isinstance(name, str):
-            raise TypeError(f"{kind}: expected a name, got {name!r}")
-        if dtype not in (None, torch.float32, torch.float64, torch.float16, torch.bfloat16):
-            raise TypeError(f"{kind}: expected a floating type, got {dtype}")
-        if not 1 <= num_features <= 1 << 16:
-            raise ValueError(f"{kind}: expected 1 to 65536 channels, got {num_features}")
         if momentum is not None and not 0 <= momentum <= 1:
             raise ValueError(f"{kind}: expected a momentum from 0 to 1, got {momentum}")
         if running_average not in ("covariance", "transform"):
             raise ValueError(f"{kind}: expected running_average 'covariance' or 'transform', got {running_average!r}")
-        if running_average == "transform" and scale_inside:
-            raise ValueError(
-                f"{kind}: {spec} has its scale inside the transform; expected running_average='covariance'"
-            )
-        if sample_stride < 1:
-            raise ValueError(f"{kind}: expected a sample_stride of 1 or more, got {sample_stride}")
-        if not per_channel:
-            _warn_of_slow_blas()
-        self.dims = self._dims
-        self.num_features = num_features
-        self.spec = ops.canonical(str(spec))
+        if not isinstance(name, str):
+            raise TypeError(f"{kind}: expected a name, got {name!r}")
+        self.num_features = n = operator.index(num_features)
+        self.spec, self.eps = ops.with_eps(str(spec), eps)
         self.momentum = None if momentum is None else float(momentum)
         self.affine = affine
         self.track_running_stats = track_running_stats
         self.running_average = running_average
-        self.sample_stride = sample_stride
+        self.sample_stride = operator.index(sample_stride)
         self.name = name
         self.frozen = False
-        self.synchronized = process_group is not None
         self.process_group = process_group
-        self._averages_transform = running_average == "transform"
-        self._unbiased = per_channel and not self._averages_transform
-        self._batch = None
+        self.unfolded = 0
+        self._alone = []
+        self._tape: Optional[Tensor] = None  # of the last batch in training
         self._rank = 0  # of the last input in training; 0: not known
         self._warned = False
-        self._stopped = []  # parameters that `freeze` stopped
+        self._stopped: List[str] = []  # parameters that `freeze` stopped
+        self._text = self._layer_text()
 
-        factory: Dict[str, Any] = {"device": device, "dtype": dtype}
-        exact: Dict[str, Any] = {"device": device, "dtype": torch.float64}
-        n = self.num_features
-
-        def parameter(label: str, size: int, present: bool) -> None:
-            value = nn.Parameter(torch.empty(size, **factory)) if present else None
+        has_scale, has_rotation, per_channel, _, _ = ops.traits(self.spec)
+        if not per_channel:
+            _say_once(ops.blas_advice())
+        blocks, last = ops.statistic_sizes(self._text)
+        for label, size, present in (
+            ("weight", n, affine and has_scale),
+            ("bias", n, affine and bias),
+            ("skew", ops.skew_size(n), has_rotation),
+        ):
+            value = nn.Parameter(torch.empty(size, device=device, dtype=dtype)) if present else None
             self.register_parameter(label, value)
-
-        parameter("weight", n, affine and has_scale)
-        parameter("bias", n, affine)
-        parameter("skew", ops.skew_size(n), has_rotation)
-
-        def buffer(label: str, present: bool, make: Callable[[], Tensor]) -> None:
-            self.register_buffer(label, make() if present and track_running_stats else None)
-
-        averages = self._averages_transform
-        buffer("running_mean", True, lambda: torch.zeros(n, **factory))
-        buffer("running_var", per_channel and not averages, lambda: torch.ones(n, **factory))
-        buffer("running_cov", not per_channel and not averages, lambda: torch.eye(n, **exact))
-        buffer("running_transform", averages, lambda: torch.eye(n, **exact))
-        buffer("num_batches_tracked", True, lambda: torch.tensor(0, dtype=torch.long, device=device))
+        transform = running_average == "transform"
+        for label, sizes, present in (
+            ("running_mean", [n], True),
+            ("running_var", blocks, per_channel and not transform),
+            ("running_cov", blocks, not per_channel and not transform),
+            ("running_cov_last", last, bool(last) and not transform),
+            ("running_transform", blocks, transform),
+            ("running_transform_last", last, bool(last) and transform),
+            ("num_batches_tracked", [], True),
+        ):
+            kind_of = dtype if label not in self._exact else torch.double if sizes else torch.long
+            present = present and track_running_stats
+            self.register_buffer(label, torch.empty(sizes, device=device, dtype=kind_of) if present else None)
         self.reset_parameters()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "process_group":
+            value = Group.of(value)
+            self.__dict__["synchronized"] = value is not None
+        super().__setattr__(name, value)
+        if "_text" in self.__dict__ and (name in self._in_text or name == "eps"):
+            if name in ("spec", "eps"):
+                self.__dict__["spec"], self.__dict__["eps"] = ops.with_eps(self.spec, value if name == "eps" else None)
+            self.__dict__["_text"] = self._layer_text()
+
+    def _layer_text(self, group: int = 0) -> str:
+        transform = self.running_average == "transform"
+        return ops.layer(self._dims, self.num_features, self.spec, self.sample_stride, transform, group, self.name)
 
     # ------------------------------------------------------------------------------- forward
 
     def forward(self, x: Tensor) -> Tensor:
         if not torch.jit.is_scripting():
             if isinstance(x, torch.fx.Proxy):  # a leaf of whatever is traced, as BatchNorm is
-                leaf = self._leaf(x)
+                leaf = leaf_of(self, x)
                 if leaf is not None:
                     return leaf
-        training = self.training and not self.frozen
+        return self._run(x, None, None, None, self._alone)
+
+    def _run(
+        self, x: Tensor, read: Optional[Tensor], weight: Optional[Tensor], bias: Optional[Tensor], consumer: List[int]
+    ) -> Tensor:
+        """The layer, with the convolution or linear layer that consumes its output where that is folded."""
         mean = self.running_mean
+        statistic = self.running_cov
+        last = self.running_cov_last
+        if statistic is None:
+            statistic = self.running_var
+        if statistic is None:
+            statistic = self.running_transform
+            last = self.running_transform_last
+        layer = self._text
+        training = self.training and not self.frozen
+        if mean is not None and statistic is not None and not training:
+            return torch.ops.orthobatch.evaluate(
+                x, self.weight, self.bias, self.skew, mean, statistic, last, layer, read, weight, bias, consumer
+            )
         if training and self.synchronized:
-            return self._with_others(x)
-        if training or mean is None:
-            out = torch.ops.orthobatch.step_(
-                x, self.weight, self.bias, self.skew,
-                mean if training else None, self._statistic() if training else None, self.num_batches_tracked,
-                self.momentum, self.spec, self.num_features, self.dims, self.sample_stride,
-                self._averages_transform, self._unbiased, self.name,
-            )  # fmt: skip
-            if not torch.jit.is_scripting():
-                self._note(out, out[1], out[2])
-            return out[0]
-        statistic = self._statistic()
-        assert statistic is not None
-        return torch.ops.orthobatch.evaluate(
-            x, self.weight, self.bias, self.skew, mean, statistic, self.spec, self.num_features,
-            self.dims, self._averages_transform, self.name,
+            layer = self._text_in_group()
+        out = torch.ops.orthobatch.step_(
+            x, self.weight, self.bias, self.skew, mean, statistic, last, self.num_batches_tracked, self.momentum,
+            layer, read, weight, bias, consumer,
         )  # fmt: skip
-
-    @torch.jit.unused
-    def _with_others(self, x: Tensor) -> Tensor:
-        from .ranks import Synchronized
-
-        layer = (self.spec, self.num_features, self.dims, self.sample_stride, self.name)
-        out = Synchronized.apply(
-            x, self.weight, self.bias, self.skew, layer, self._averages_transform, self.process_group
-        )
-        self._track(out[1], out[2], out[3], out[4])
-        self._note(out, out[2], out[4])
+        if not torch.jit.is_scripting():
+            self._note(x, out[1])
         return out[0]
 
     @torch.jit.unused
-    def _leaf(self, x: Any) -> Any:
-        try:
-            path = x.tracer.path_of_module(self)
-        except (AttributeError, NameError):  # a tracer of another kind
-            return None
-        # Where the layer itself is what is traced, its operators are.
-        return x.tracer.create_proxy("call_module", path, (x,), {}) if path else None
-
-    def _statistic(self) -> Optional[Tensor]:
-        """The running average that T comes from."""
-        if self.running_var is not None:
-            return self.running_var
-        if self.running_cov is not None:
-            return self.running_cov
-        return self.running_transform
-
-    def _track(self, mean: Tensor, covariance: Tensor, transform: Tensor, report: Tensor) -> None:
-        """The running averages take a batch."""
-        own_mean, statistic, count = self.running_mean, self._statistic(), self.num_batches_tracked
-        if own_mean is not None and statistic is not None and count is not None:
-            torch.ops.orthobatch.track_(
-                own_mean, statistic, count, mean,
-                transform if self._averages_transform else covariance,
-                report, self.momentum, self._unbiased,
-            )  # fmt: skip
+    def _text_in_group(self) -> str:
+        assert self.process_group is not None
+        return self._layer_text(self.process_group.number())
 
     @torch.jit.unused
-    def _note(self, out: Any, covariance: Any, report: Any) -> None:
-        """Keeps what ``summary`` shows, where there are values to keep, and warns."""
-        if type(out) is not tuple or _is_compiling() or torch._C._get_tracing_state() is not None:
+    def _note(self, x: Any, tape: Any) -> None:
+        """Keeps what ``summary`` shows, where there are values to keep, and warns once."""
+        if type(tape) is not Tensor or _is_compiling() or torch._C._get_tracing_state() is not None:
             return
         try:
-            counts = report.tolist()
-        except (RuntimeError, NotImplementedError):  # meta and fake tensors, those of functorch: no values
+            samples, _, null, _, unfolded = tape[:5].tolist()
+        except (RuntimeError, NotImplementedError):  # meta tensors and those of functorch: no values
             return
-        self.__dict__["_batch"] = (covariance, counts)
-        self.__dict__["_rank"] = out[0].dim()
-        if (counts[2] > 0 or self.sample_stride > 1) and not self._warned:
-            self._warn(counts[0], counts[2])
+        if samples == 0:
+            return
+        own = self.__dict__
+        own["_tape"] = tape
+        own["_rank"] = x.dim()
+        if unfolded:
+            own["unfolded"] = self.unfolded + 1
+        if (null or self.sample_stride > 1) and not self._warned:
+            text = ops.warning(tape, self._text)
+            if text:
+                own["_warned"] = True
+                warnings.warn(text, stacklevel=6)
 
-    @torch.jit.unused
-    def _warn(self, samples: int, null: int) -> None:
-        """Of what users would want to know, once."""
-        group = ops.traits(self.spec)[4] or self.num_features
-        text = ""
-        if self.sample_stride > 1 and 0 < samples < group:
-            text = (
-                f"sample_stride {self.sample_stride} sees {samples} places for {group} channels; what lies in "
-                "directions it does not see comes out far too large"
-            )
-        elif null > 0:
-            text = (
-                f"{null} of {self.num_features} directions have no variance (constant or duplicated channels, or "
-                "too few samples); they are 0 in the output"
-            )
-        if text:
-            self.__dict__["_warned"] = True
-            warnings.warn(f"{self.description()}: {text}. Said once.", stacklevel=5)
-
-    @torch.jit.unused
     def description(self) -> str:
         """BatchOrtho2d(64, "ZCA(1e-5,1e12)"), with the name where it has one."""
-        out = f'{type(self).__name__}({self.num_features}, "{self.spec}")'
-        return f"{out} '{self.name}'" if self.name else out
+        return self._text
 
     # --------------------------------------------------------------------------------- state
 
+    def _average(self) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+        """The running mean, the statistic that T comes from, and that of a smaller last group."""
+        transform = self.running_average == "transform"
+        last = self.running_transform_last if transform else self.running_cov_last
+        for statistic in (self.running_var, self.running_cov, self.running_transform):
+            if statistic is not None and self.running_mean is not None:
+                return self.running_mean, statistic, last
+        raise ValueError(f"expected running statistics, but {self._text} keeps none; its output depends on the batch")
+
+    @torch.no_grad()
     def reset_running_stats(self) -> None:
-        """μ̂ to 0, Σ̂ (or the transform) to the identity, no batches tracked."""
-        with torch.no_grad():
-            if self.running_mean is not None:
-                self.running_mean.zero_()
-            if self.running_var is not None:
-                self.running_var.fill_(1)
-            for t in (self.running_cov, self.running_transform):
-                if t is not None:
-                    t.zero_().fill_diagonal_(1)
-            if self.num_batches_tracked is not None:
-                self.num_batches_tracked.zero_()
+        """Running mean to 0, covariance (or transform) to the identity, no batches tracked."""
+        for label, t in self._buffers.items():
+            if t is not None and label in ("running_mean", "num_batches_tracked"):
+                t.zero_()
+            elif t is not None:
+                t.copy_(torch.eye(t.size(-1), dtype=t.dtype, device=t.device) if t.dim() > 1 else torch.ones_like(t))
 
     def reset_parameters(self) -> None:
-        """γ to 1, b and S to 0, and the running statistics as new."""
+        """γ to 1, bias and skew to 0, and the running statistics as new."""
         self.reset_running_stats()
-        if self.weight is not None:
-            nn.init.ones_(self.weight)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
-        if self.skew is not None:
-            nn.init.zeros_(self.skew)
+        for label, p in self._parameters.items():
+            if p is not None:
+                nn.init.constant_(p, 1 if label == "weight" else 0)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> "BatchOrthoLayer":
         """As torch's, but what is double stays double through float(), half() and to()."""
@@ -296,89 +231,110 @@ class BatchOrthoLayer(nn.Module):
             metadata[prefix[:-1]]["spec"] = self.spec
 
     def _load_from_state_dict(
-        self,
-        state_dict: Dict[str, Any],
-        prefix: str,
-        local_metadata: Dict[str, Any],
-        strict: bool,
-        missing_keys: List[str],
-        unexpected_keys: List[str],
-        error_msgs: List[str],
-    ) -> None:
-        spec = local_metadata.get("spec")
+        self, state_dict: Dict[str, Any], prefix: str, local_metadata: Dict[str, Any], strict: bool,
+        missing_keys: List[str], unexpected_keys: List[str], error_msgs: List[str],
+    ) -> None:  # fmt: skip
+        who = prefix[:-1] or type(self).__name__
+        spec, version = local_metadata.get("spec"), local_metadata.get("version") or 0
         if spec is None:
-            # Of torch's BatchNorm, of C++, or bare: taken where its names and shapes fit.
-            key = prefix + "num_batches_tracked"
-            if self.num_batches_tracked is not None and key not in state_dict:
-                state_dict[key] = torch.tensor(0, dtype=torch.long)
-        else:
-            version = local_metadata.get("version") or 0
-            if version > self._version:
-                error_msgs.append(
-                    f"{prefix[:-1] or type(self).__name__}: expected a state of version {self._version} "
-                    f"or earlier, got {version}"
-                )
-                return
-            try:
-                same = ops.same_state(spec, self.spec)
-            except (ValueError, RuntimeError):
-                same = False  # of a later version, or of no version: another spec
-            if not same:
-                error_msgs.append(
-                    f"{prefix[:-1] or type(self).__name__}: expected a state of {self.spec}, got one of "
-                    f"{spec}; the layer is unchanged"
-                )
-                return
+            self._take_batch_norm(state_dict, prefix)
+        elif version > self._version:
+            error_msgs.append(f"{who}: expected a state of version {self._version} or earlier, got {version}")
+            return
+        elif not _same_state(spec, self.spec):
+            error_msgs.append(f"{who}: expected a state of {self.spec}, got one of {spec}; the layer is unchanged")
+            return
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
+    def _take_batch_norm(self, state: Dict[str, Any], prefix: str) -> None:
+        """A state of torch's BatchNorm, of C++, or bare: what a BatchNorm does not know is as `convert` has it."""
+        if self.num_batches_tracked is not None:
+            state.setdefault(prefix + "num_batches_tracked", torch.tensor(0, dtype=torch.long))
+        variance = state.get(prefix + "running_var")
+        wanted = {key: t for key, t in self._buffers.items() if t is not None and t.dim() > 1}
+        if variance is None or not wanted or variance.shape != (self.num_features,):
+            return
+        del state[prefix + "running_var"]
+        weight = state.get(prefix + "weight")
+        if self.weight is None:
+            state.pop(prefix + "weight", None)
+        if self.skew is not None:
+            state.setdefault(prefix + "skew", torch.zeros_like(self.skew))
+        for key, value in zip(wanted, ops.initial(variance, weight, self._text)):
+            state[prefix + key] = value
+        _say_once("a BatchNorm's state was loaded: its variances are kept, the correlations start as none. Said once.")
+
     def __getstate__(self) -> Dict[str, Any]:
-        state = self.__dict__.copy()
-        state["_batch"] = None
-        if self.process_group is not None:  # it is this process's own: a copy elsewhere has all processes
-            state["process_group"] = None
-        return state
-
-    def __deepcopy__(self, memo: Dict[int, Any]) -> "BatchOrthoLayer":
-        import copy
-
-        clone = type(self).__new__(type(self))
-        memo[id(self)] = clone
-        clone.__dict__.update({key: copy.deepcopy(value, memo) for key, value in self.__getstate__().items()})
-        clone.__dict__["process_group"] = self.process_group
-        return clone
+        return {**self.__dict__, "_tape": None}
 
     def extra_repr(self) -> str:
         parts = [f'{self.num_features}, "{self.spec}"', f"momentum={self.momentum}"]
-        if not self.affine:
-            parts.append("affine=False")
-        if not self.track_running_stats:
-            parts.append("track_running_stats=False")
-        if self.running_average != "covariance":
-            parts.append(f"running_average='{self.running_average}'")
-        if self.sample_stride != 1:
-            parts.append(f"sample_stride={self.sample_stride}")
-        if self.frozen:
-            parts.append("frozen")
-        if self.synchronized:
-            parts.append("synchronized")
-        return ", ".join(parts)
+        for option, default in (
+            ("affine", True), ("track_running_stats", True), ("running_average", "covariance"), ("sample_stride", 1)
+        ):  # fmt: skip
+            if getattr(self, option) != default:
+                parts.append(f"{option}={getattr(self, option)!r}")
+        return ", ".join(parts + [word for word in ("frozen", "synchronized") if getattr(self, word)])
+
+
+def leaf_of(module: nn.Module, x: Any) -> Any:
+    """A call of the module in what torch.fx traces; None where the module itself is traced."""
+    try:
+        path = x.tracer.path_of_module(module)
+    except (AttributeError, NameError):  # a tracer of another kind
+        return None
+    return x.tracer.create_proxy("call_module", path, (x,), {}) if path else None
+
+
+def _same_state(spec: str, own: str) -> bool:
+    try:
+        return ops.same_state(spec, own)
+    except (ValueError, RuntimeError):
+        return False  # of a later version, or of no version: another spec
+
+
+_DOC = """Batch orthogonalization over {shapes}, in the place of a BatchNorm{d}d.
+
+    Equivalent in training to, with the batch's mean μ and covariance Σ over all but the channels ::
+
+        z = torch.einsum("ij,bj...->bi...", weight[:, None] * T(Σ), x - μ) + bias
+
+    and with the running statistics in evaluation; T is the spec's, for ZCA Σ^(-1/2). Output and input: {shapes}.
+
+    Args:
+        num_features: C of the input.
+        spec: the method with its arguments, such as "ZCA(1e-5, group_size=16)"; ``orthobatch.methods()`` lists them.
+        momentum: share of a batch in the running averages, 0 to 1; None averages all batches equally.
+        affine: whether ``weight`` and ``bias`` are learned.
+        track_running_stats: without them evaluation uses the batch's own.
+        running_average: "covariance", or "transform" to average T itself.
+        eps: ε in the place of the spec's; the attribute ``eps`` is the one in use.
+        bias: False for ``weight`` alone.
+        sample_stride: statistics of every so many places in each direction.
+        process_group: processes that share their statistics in training; see ``convert_sync``.
+        name: how messages call the layer.
+
+    >>> layer = orthobatch.BatchOrtho{d}d(64, "ZCA(1e-5)")
+    >>> layer(torch.randn({example})).shape
+    torch.Size([{example}])
+    """
 
 
 class BatchOrtho1d(BatchOrthoLayer):
-    """Batch orthogonalization over (N, C) or (N, C, L)."""
-
+    __doc__ = _DOC.format(d=1, shapes="(N, C) or (N, C, L)", example="128, 64")
     _dims = 1
 
 
 class BatchOrtho2d(BatchOrthoLayer):
-    """Batch orthogonalization over (N, C, H, W)."""
-
+    __doc__ = _DOC.format(d=2, shapes="(N, C, H, W)", example="8, 64, 7, 7")
     _dims = 2
 
 
 class BatchOrtho3d(BatchOrthoLayer):
-    """Batch orthogonalization over (N, C, D, H, W)."""
-
+    __doc__ = _DOC.format(d=3, shapes="(N, C, D, H, W)", example="8, 64, 3, 7, 7")
     _dims = 3
+
+
+LAYERS: Dict[int, Any] = {1: BatchOrtho1d, 2: BatchOrtho2d, 3: BatchOrtho3d}

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from ._library import ops
-from .folded import _Folded
 from .modules import BatchOrthoLayer
 
 
@@ -21,7 +20,7 @@ def layers_of(model: nn.Module) -> List[Tuple[str, BatchOrthoLayer]]:
 
 
 def name_layers(model: nn.Module) -> nn.Module:
-    """Gives each layer its path as its name, so that messages say which one they mean."""
+    """Gives each BatchOrtho layer of a net its path as its ``name``, so that messages say which one they mean."""
     for path, layer in layers_of(model):
         layer.name = path
     return model
@@ -33,11 +32,13 @@ def name_layers(model: nn.Module) -> nn.Module:
 def freeze(model: nn.Module, *, parameters: bool = False) -> nn.Module:
     """The layers evaluate with their running statistics from now on, whatever ``train()`` says.
 
-    With ``parameters`` their scale, bias and rotation stop learning too.
+    Equivalent to ``layer.eval()`` for each, and lasts. With ``parameters`` their scale, bias and rotation stop learning
+    too.
+
+    >>> orthobatch.freeze(net).train()
     """
     for _, layer in layers_of(model):
-        if layer.running_mean is None:
-            raise ValueError(f"freeze: expected running statistics, but {layer.description()} keeps none")
+        layer._average()  # that there is one
     for _, layer in layers_of(model):
         layer.frozen = True
         if parameters:
@@ -62,59 +63,63 @@ def unfreeze(model: nn.Module) -> nn.Module:
 def update_statistics(
     model: nn.Module, loader: Iterable[Any], *, batches: Optional[int] = None, device: Optional[Any] = None
 ) -> int:
-    """Running statistics anew, with the weights of the moment, all batches counting the same.
+    """Computes the running statistics again with the present weights, all batches counting the same.
 
-    Everything but our layers is in evaluation meanwhile, so dropout is off. A batch is a tensor, or a
-    sequence whose first element is one. Returns the number of batches; where it fails, the statistics are
-    as before.
+    Everything but our layers is in evaluation meanwhile, so dropout is off. Returns the number of batches; where it
+    fails, the statistics are as before.
+
+    Args:
+        model: the net.
+        loader: batches; each a tensor, or a sequence whose first element is one.
+        batches: take no more than these.
+        device: where batches go first.
+
+    >>> orthobatch.update_statistics(net, loader, batches=100)
     """
     if batches is not None and batches < 1:
         raise ValueError(f"update_statistics: expected one batch or more, got {batches}")
-    found = layers_of(model)
-    tracked = [layer for _, layer in found if layer.running_mean is not None]
+    tracked = [layer for _, layer in layers_of(model) if layer.running_mean is not None]
     if not tracked:
         return 0
     modes = {m: m.training for m in model.modules()}
-    momenta = [layer.momentum for layer in tracked]
-    frozen = [layer.frozen for layer in tracked]
-    before = [{k: v.clone() for k, v in layer._buffers.items() if v is not None} for layer in tracked]
+    options = [(layer.momentum, layer.frozen) for layer in tracked]
+    before = [[b.clone() for b in layer.buffers()] for layer in tracked]
     seen = 0
     try:
         model.eval()
         for layer in tracked:
             layer.reset_running_stats()
-            layer.momentum = None
-            layer.frozen = False
-            layer.training = True
+            layer.momentum, layer.frozen, layer.training = None, False, True
         for batch in itertools.islice(loader, batches):
             x = batch[0] if isinstance(batch, (list, tuple)) else batch
             model(x if device is None else x.to(device))
             seen += 1
-        if not any(int(layer.num_batches_tracked) for layer in tracked):  # type: ignore[arg-type]
+        if not any(int(layer.num_batches_tracked) for layer in tracked):
             raise ValueError(f"update_statistics: expected at least one batch with samples, got {seen} without")
     except BaseException:
         for layer, old in zip(tracked, before):
-            for key, value in old.items():
-                layer._buffers[key].copy_(value)  # type: ignore[union-attr]
+            for buffer, value in zip(layer.buffers(), old):
+                buffer.copy_(value)
         raise
     finally:
-        for layer, momentum, was in zip(tracked, momenta, frozen):
-            layer.momentum = momentum
-            layer.frozen = was
+        for layer, (momentum, frozen) in zip(tracked, options):
+            layer.momentum, layer.frozen = momentum, frozen
         for module, mode in modes.items():
             module.training = mode
     return seen
 
 
 def covariance(x: Tensor) -> Tensor:
-    """Covariance of the channels of an (N, C, …) tensor over all samples, C×C, double."""
+    """Covariance of the channels of an (N, C, …) tensor over all samples, C×C, double.
+
+    Equivalent to ``torch.cov(x.transpose(0, 1).flatten(1).double(), correction=0)``.
+    """
     return ops.covariance(x)
 
 
 def whiteness_error(z: Tensor) -> float:
-    """max |cov(z) − I| over all pairs of channels: 0 for an output that is white."""
-    cov = covariance(z)
-    return float((cov - torch.eye(cov.size(0), dtype=cov.dtype)).abs().max())
+    """max |covariance(z) − I| over all pairs of channels of an (N, C, …) tensor: 0 where it is white."""
+    return ops.whiteness_error(z)
 
 
 # ---------------------------------------------------------------------------------------- summary
@@ -126,7 +131,7 @@ class LayerSummary:
 
     name: str
     spec: str
-    channels: int
+    num_features: int
     samples: int = 0  # of the last batch; 0: none yet, and the rest is 0
     condition_number: float = 0.0  # of the conditioned covariance
     effective_rank: float = 0.0
@@ -142,7 +147,7 @@ class Summary(List[LayerSummary]):
     def __str__(self) -> str:
         header = ["layer", "spec", "channels", "condition", "eff.rank", "floored", "null", "exchanged", "unfolded"]
         rows = [
-            [s.name, s.spec, str(s.channels), f"{s.condition_number:.3g}", f"{s.effective_rank:.2f}"]
+            [s.name, s.spec, str(s.num_features), f"{s.condition_number:.3g}", f"{s.effective_rank:.2f}"]
             + [str(v) for v in (s.floored, s.null, s.exchanges, s.unfolded)]
             for s in self
         ]
@@ -150,17 +155,19 @@ class Summary(List[LayerSummary]):
 
 
 def summary(model: nn.Module) -> Summary:
-    """What each BatchOrtho layer of a net saw in its last batch of training."""
-    unfolded: Dict[BatchOrthoLayer, int] = {m.norm: m.unfolded for m in model.modules() if isinstance(m, _Folded)}
+    """What each BatchOrtho layer of a net saw in its last batch of training.
+
+    >>> print(orthobatch.summary(net))
+    """
     out = Summary()
     for path, layer in layers_of(model):
         s = LayerSummary(path, layer.spec, layer.num_features)
-        if layer._batch is not None and layer._batch[1][0] > 0:
-            cov = layer._batch[0]
-            s.samples, s.floored, s.null, s.exchanges, _ = layer._batch[1]
-            s.condition_number = ops.condition_number(cov)
-            s.effective_rank = ops.effective_rank(cov, 1.0)
-            s.unfolded = unfolded.get(layer, 0)
+        if layer._tape is not None:
+            conditioned = ops.conditioned(layer._tape, layer.weight, layer._text)
+            s.samples, s.floored, s.null, s.exchanges = (int(v) for v in layer._tape[:4])
+            s.condition_number = ops.condition_number(*conditioned)
+            s.effective_rank = ops.effective_rank(conditioned[0], 1.0, conditioned[1])
+            s.unfolded = layer.unfolded
         out.append(s)
     return out
 
@@ -201,8 +208,11 @@ class Method:
         return f"{self.name}({', '.join(a.name for a in self.arguments)}): {self.description}; T = {self.formula}"
 
 
-def layers() -> List[Method]:
-    """Every method there is, with its arguments."""
+def methods() -> List[Method]:
+    """Every method there is, with its arguments.
+
+    >>> print(*orthobatch.methods(), sep="\\n")
+    """
     texts = ops.methods()
     out = []
     for k in range(0, len(texts), 4):
@@ -249,7 +259,7 @@ def check(
     spec: str,
     spectrum: str = "distinct",
     *,
-    channels: int = 6,
+    num_features: int = 6,
     samples: int = 24,
     gap: float = 1e-6,
     at_start: bool = False,
@@ -258,13 +268,24 @@ def check(
 ) -> CheckResult:
     """A layer's gradients against central differences, in double, on data with a chosen spectrum.
 
-    ``spectrum``: "distinct", "close" (eigenvalues in pairs, ``gap`` apart), "equal", "deficient".
+    As ``torch.autograd.gradcheck``, with what each gradient could be resolved to. Prints as a table.
+
+    Args:
+        spec: the layer.
+        spectrum: "distinct", "close" (eigenvalues in pairs, ``gap`` apart), "equal" or "deficient".
+        num_features, samples: size of the data.
+        at_start: parameters as a new layer has them.
+        seed: of the data.
+        tolerance: relative error that is still "ok".
+
+    >>> bool(orthobatch.check("ZCA(1e-5)", "close"))
+    True
     """
     if not tolerance > 0:
         raise ValueError(f"check: expected a tolerance above 0, got {tolerance}")
-    words, numbers, why = ops.check(str(spec), spectrum, channels, samples, gap, at_start, seed, tolerance)
+    words, numbers, why = ops.check(str(spec), spectrum, num_features, samples, gap, at_start, seed, tolerance)
     rows = []
     for k in range(len(words) // 2):
         error, paper, resolution = numbers[3 * k : 3 * k + 3]
         rows.append(CheckRow(words[2 * k], words[2 * k + 1], error, None if math.isnan(paper) else paper, resolution))
-    return CheckResult(ops.canonical(str(spec)), rows, list(why))
+    return CheckResult(ops.with_eps(str(spec), None)[0], rows, list(why))

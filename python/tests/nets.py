@@ -11,7 +11,7 @@ TORCH2 = int(torch.__version__.split(".")[0]) >= 2
 def resnet(spec=None):
     torchvision = pytest.importorskip("torchvision")
     model = torchvision.models.resnet18(num_classes=10)
-    return model if spec is None else orthobatch.convert(model, spec, verbose=False)
+    return model if spec is None else orthobatch.convert(model, spec)
 
 
 def trained(model, x, steps=3):

@@ -1,10 +1,11 @@
-"""Python and C++: the same bits, the same state, scripted nets in C++ programs, and what a call costs more.
+"""Python and C++ call one operator: the same bits, the same state, nets from one in the other, and what a call costs.
 
 ORTHOBATCH_PEER names the program of tests/python_peer.cpp.
 """
 
 import os
 import subprocess
+import sys
 import time
 
 import orthobatch
@@ -59,6 +60,7 @@ def test_same_bits(spec, folders):
     own = layer.state_dict()
     assert set(state) == set(own)
     assert all(torch.equal(state[k], own[k]) and state[k].dtype == own[k].dtype for k in own)
+    assert all(state[k].shape == own[k].shape for k in own)
     fresh = BatchOrtho2d(8, spec).eval()
     fresh.load_state_dict(state)
     assert torch.equal(fresh(values[0]), evaluated)
@@ -72,6 +74,50 @@ def test_cpp_reads_states_of_python(folders):
     peer("read", *(word for spec, folder in folders.items() for word in (folder, spec)))
     for spec, folder in folders.items():
         assert torch.equal(tensors(folder / "from_cpp.pt")[0], tensors(folder / "values.pt")[-1]), spec
+
+
+def folded_net():
+    return orthobatch.fold_training(
+        nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.ReLU(), BatchOrtho2d(8, "ZCA(1e-5, group_size=3)"), nn.Conv2d(8, 4, 3, padding=1)
+        )
+    )
+
+
+def test_a_folded_net_goes_to_cpp_and_back(tmp_path):
+    net = folded_net()
+    x = torch.linspace(-1, 1, 4 * 3 * 8 * 8).sin().mul(3).view(4, 3, 8, 8)
+    for _ in range(2):
+        net(x)
+    orthobatch.save_archive(net, tmp_path / "folded.pt")
+    peer("fold", tmp_path)
+    first, second = tensors(tmp_path / "from_cpp.pt")
+    assert torch.equal(net.eval()(x), first)
+    net.train()(x)
+    assert torch.equal(net.eval()(x), second)
+    back = folded_net()
+    back.load_state_dict(orthobatch.load_archive(tmp_path / "folded_cpp.pt"))
+    assert torch.equal(back.eval()(x), second) and back[3].norm.num_batches_tracked == 3
+
+
+LOADS = """
+import os, sys, torch
+path = sys.argv[1]
+if sys.argv[2] == "before":
+    torch.ops.load_library(path)
+import orthobatch
+torch.ops.load_library(path)  # again
+torch.ops.load_library(os.path.realpath(path))
+z = orthobatch.BatchOrtho2d(4)(torch.randn(8, 4, 3, 3))
+assert orthobatch.whiteness_error(z) < 1e-2
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_process_that_has_the_library(when):
+    path = os.path.join(os.path.dirname(orthobatch.__file__), "liborthobatch.so")
+    done = subprocess.run([sys.executable, "-c", LOADS, path, when], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_another_spec_is_refused(tmp_path):

@@ -71,14 +71,10 @@ def test_folded_gradients(spec):
     norm, conv = pair_of(spec, dict(padding=1))
     pair = FoldedConv2d(norm, conv)
     x = (torch.randn(4, 4, 3, 3, dtype=torch.double) + 0.5).requires_grad_()
-    out = lambda x, w, b: torch.ops.orthobatch.folded_train(  # noqa: E731
-        x, None, norm.weight, norm.bias, norm.skew, w, b, *geometry(pair), norm.spec, 4, 2
+    out = lambda x, w, b: torch.ops.orthobatch.train(  # noqa: E731
+        x, norm.weight, norm.bias, norm.skew, norm._text, None, w, b, pair._consumer
     )[0]
     assert torch.autograd.gradcheck(out, (x, conv.weight, conv.bias))
-
-
-def geometry(pair):
-    return pair._stride, pair._padding, pair._dilation, pair._groups, pair._zeros
 
 
 @pytest.mark.parametrize("options", CONVOLUTIONS)
@@ -88,7 +84,7 @@ def test_batches_that_do_not_fold(options):
     pair = FoldedConv2d(copy.deepcopy(norm), copy.deepcopy(conv))
     x = torch.randn(5, 4, 7, 8) + 300
     compare(pair, nn.Sequential(norm, conv), x, 2e-2)
-    assert pair.unfolded == 1
+    assert pair.norm.unfolded == 1
     assert orthobatch.summary(pair)[0].unfolded == 1
 
 
@@ -132,12 +128,14 @@ class PreActivation(nn.Module):
 
 
 @pytest.mark.parametrize("spec", ["ZCA(1e-5)", "ZCA(1e-5, group_size=4)", "LDL(1e-5)->W"])
-def test_fold_training(spec, capsys):
+def test_fold_training(spec, caplog):
     model = PreActivation(spec).double()
     parameters = set(model.parameters())
     other = copy.deepcopy(model)
-    folded = orthobatch.fold_training(model)
-    assert "2 pairs joined: norm1 and conv2, norm3 and fc" in capsys.readouterr().err
+    before, keys = dict(model.named_modules()), list(model.state_dict())
+    with caplog.at_level("INFO", "orthobatch"):
+        folded = orthobatch.fold_training(model)
+    assert "2 pairs joined: norm1 and conv2, norm3 and fc" in caplog.text
     assert isinstance(folded.conv2, FoldedConv2d) and isinstance(folded.fc, FoldedLinear)
     assert set(folded.parameters()) == parameters
     x = torch.randn(12, 3, 8, 8, dtype=torch.double)
@@ -155,6 +153,8 @@ def test_fold_training(spec, capsys):
         assert torch.allclose(plain(x), other(x), atol=1e-9)
     scripted = torch.jit.script(folded)
     assert torch.allclose(scripted(x), other(x), atol=1e-9)
+    assert orthobatch.unfold_training(folded) is folded and dict(folded.named_modules()) == before
+    assert list(folded.state_dict()) == keys and torch.equal(folded(x), other(x))
 
 
 class Branching(nn.Module):
@@ -181,7 +181,7 @@ def test_fold_without_a_trace():
     assert isinstance(folded.body[1], nn.Conv2d) and isinstance(folded.head, nn.Conv2d)
     assert torch.allclose(folded(x), model(x), atol=1e-5)
     with pytest.warns(UserWarning, match="cannot trace"):
-        joined = orthobatch.fold_training(copy.deepcopy(model), verbose=False)
+        joined = orthobatch.fold_training(copy.deepcopy(model))
     assert torch.equal(joined(x), model(x))
     joined.body = nn.Sequential(joined.body[0], FoldedConv2d(joined.body[1], joined.body[2]))
     with pytest.warns(UserWarning, match="cannot trace"):
@@ -232,11 +232,11 @@ def test_folding_follows_the_path_that_is_taken():
     model, x = Optional(), torch.randn(6, 3, 12, 12)
     other = copy.deepcopy(model)
     for mode in (False, True):
-        joined = orthobatch.fold_training(copy.deepcopy(model).train(mode), verbose=False).train()
+        joined = orthobatch.fold_training(copy.deepcopy(model).train(mode)).train()
         assert isinstance(joined.conv, nn.Conv2d) and isinstance(joined.last, nn.Conv2d)
         for a, b in zip(joined(x), copy.deepcopy(other)(x)):
             assert torch.allclose(a, b, atol=1e-5)
-    pickle.dumps(orthobatch.fold_training(copy.deepcopy(model), verbose=False))
+    pickle.dumps(orthobatch.fold_training(copy.deepcopy(model)))
     model(x)
     del model.seen
     model.eval()
@@ -248,7 +248,7 @@ def test_modules_with_hooks_are_left_alone():
     hooked = nn.Conv2d(4, 4, 1)
     hooked.register_forward_hook(lambda module, inputs, output: torch.relu(output))
     for reader in (nn.utils.weight_norm(nn.Conv2d(4, 4, 3)), nn.utils.spectral_norm(nn.Conv2d(4, 4, 3)), hooked):
-        net = orthobatch.fold_training(nn.Sequential(nn.ReLU(), BatchOrtho2d(4), reader), verbose=False)
+        net = orthobatch.fold_training(nn.Sequential(nn.ReLU(), BatchOrtho2d(4), reader))
         assert isinstance(net[1], BatchOrtho2d)
         with pytest.raises(ValueError, match="without hooks"):
             FoldedConv2d(BatchOrtho2d(4), reader)
@@ -280,7 +280,7 @@ def test_joined_with_a_linear_layer():
     net = nn.Sequential(nn.ReLU(), BatchOrtho2d(4, sample_stride=2), nn.Flatten(), nn.Linear(100, 3))
     x = torch.randn(8, 4, 5, 5)
     other = copy.deepcopy(net)
-    joined = orthobatch.fold_training(net, verbose=False)
+    joined = orthobatch.fold_training(net)
     assert torch.allclose(joined(x), other(x), atol=1e-5)
     for wrong in (torch.randn(8, 4, 10, 10), torch.randn(8, 2, 10, 5)):
         with pytest.raises(RuntimeError):
@@ -298,6 +298,57 @@ def test_layers_in_two_places():
     folded = orthobatch.fold(net)
     assert not orthobatch.layers_of(folded) and folded[1] is folded[4]
     assert torch.allclose(folded(x), net(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("spec", ["ZCA(1e-5)", "ZCA(1e-5, group_size=2)", "LDL(1e-5)"])
+def test_fold_where_the_mean_is_large(spec):
+    """1e4 deviations: P x + q would lose all digits of float, (x - mean) does not."""
+    x = torch.randn(64, 4, 4, 4) + 1e4
+    for net in (
+        nn.Sequential(BatchOrtho2d(4, spec, momentum=1), nn.Conv2d(4, 4, 1)),
+        nn.Sequential(nn.Identity(), BatchOrtho2d(4, spec, momentum=1), nn.ReLU()),
+        nn.Sequential(BatchOrtho2d(4, spec, momentum=1), nn.Flatten(), nn.Linear(64, 3)),
+        nn.Sequential(FoldedConv2d(BatchOrtho2d(4, spec, momentum=1), nn.Conv2d(4, 4, 1))),
+        nn.Sequential(FoldedLinear(BatchOrtho2d(4, spec, momentum=1), nn.Linear(64, 3))),
+    ):
+        net(x)
+        net.eval()
+        exact = copy.deepcopy(net).double()(x.double())
+        assert float((orthobatch.fold(net)(x) - exact).abs().max()) < 1e-5 * float(exact.abs().max())
+    one = BatchOrtho1d(4, spec, momentum=1)
+    one(x[:, :, 0])
+    one.eval()
+    exact = copy.deepcopy(one).double()(x[:, :, 0].double())
+    assert float((orthobatch.fold(one)(x[:, :, 0]) - exact).abs().max()) < 1e-5 * float(exact.abs().max())
+
+
+def test_fold_behind_a_transposed_convolution():
+    for groups in (1, 2):
+        net = nn.Sequential(
+            nn.ConvTranspose2d(6, 4, 3, 2, groups=groups), BatchOrtho2d(4, "ZCA(1e-5, group_size=2)"), nn.ReLU()
+        )
+        x = torch.randn(8, 6, 5, 5)
+        net(x)
+        net.eval()
+        folded = orthobatch.fold(net)
+        assert isinstance(folded[1], nn.Identity) and torch.allclose(folded(x), net(x), atol=1e-5)
+
+
+def test_unfold_pairs_made_by_hand():
+    x = torch.randn(8, 4, 5, 5)
+    for pair in (
+        FoldedConv2d(BatchOrtho2d(4), nn.Conv2d(4, 3, 3)),
+        FoldedLinear(BatchOrtho2d(4), nn.Linear(100, 3)),
+        FoldedLinear(BatchOrtho2d(4), nn.Linear(100, 3), flattened=True),
+    ):
+        x = x.flatten(1) if getattr(pair, "flattened", False) else x
+        if x.dim() == 2:
+            x = torch.randn(8, 100)
+        want = copy.deepcopy(pair)(x) if x.dim() == 4 else None
+        apart = orthobatch.unfold_training(nn.Sequential(pair))
+        assert isinstance(apart[0], nn.Sequential)
+        if want is not None:
+            assert torch.allclose(apart(x), want, atol=1e-5)
 
 
 def test_fold_needs_statistics():

@@ -12,21 +12,24 @@ from torch import nn
 # --------------------------------------------------------------------------------------- converting
 
 
-def test_convert_resnet(capsys):
+def test_convert_resnet(caplog):
     model = resnet()
     x = torch.randn(8, 3, 32, 32)
     trained(model, x)
     before = copy.deepcopy(model).eval()(x)
     bn = copy.deepcopy(model.layer2[0].bn1)
-    result = orthobatch.convert(model, "ZCA(1e-5, group_size=16)", skip=["layer4.*", "bn1"])
+    with caplog.at_level("INFO", "orthobatch"):
+        result = orthobatch.convert(model, "ZCA(1e-5, group_size=16)", skip=["layer4.*", "bn1"])
     assert result is model
-    said = capsys.readouterr().err
-    assert "14 BatchNorm layers are ZCA(1e-5,1e12,group_size=16) now: layer1.0.bn1, " in said
+    said = caplog.text
+    assert "14 layers are ZCA(1e-5,1e12,group_size=16) now: layer1.0.bn1, " in said
     assert "skipped bn1, layer4.0.bn1" in said
     layer = model.layer2[0].bn1
     assert isinstance(layer, BatchOrtho2d) and isinstance(model.bn1, nn.BatchNorm2d)
     assert torch.equal(layer.weight, bn.weight) and torch.equal(layer.running_mean, bn.running_mean)
-    assert torch.allclose(layer.running_cov.diagonal(), bn.running_var.double() + 1e-5)
+    assert layer.running_cov.shape == (8, 16, 16)
+    variances = layer.running_cov.diagonal(dim1=1, dim2=2).flatten()
+    assert torch.allclose(variances, bn.running_var.double() + 1e-5)
     assert layer.num_batches_tracked == 3 and layer.name == "layer2.0.bn1" and layer.training
     # Without correlations the converted net is the net it was.
     assert torch.allclose(model.eval()(x), before, atol=1e-4)
@@ -43,7 +46,7 @@ def test_convert_keeps_the_function(spec, running_average):
         bn.weight.uniform_(0.5, 2)
         bn.bias.uniform_(-1, 1)
     bn.eval()
-    layer = orthobatch.convert(copy.deepcopy(bn), spec, verbose=False, running_average=running_average)
+    layer = orthobatch.convert(copy.deepcopy(bn), spec, running_average=running_average)
     assert not layer.training
     x = torch.randn(3, 5, 4, 4)
     z, want = layer(x), bn(x)
@@ -56,18 +59,18 @@ def test_convert_keeps_the_function(spec, running_average):
 def test_convert_other_nets():
     shared = nn.BatchNorm1d(4)
     model = nn.ModuleDict({"a": nn.Sequential(nn.Linear(3, 4), shared), "b": nn.Sequential(shared, nn.BatchNorm3d(2))})
-    orthobatch.convert(model, "LDL(1e-5)", verbose=False)
+    orthobatch.convert(model, "LDL(1e-5)")
     assert isinstance(model["a"][1], BatchOrtho1d) and model["a"][1] is model["b"][0]
     assert isinstance(model["b"][1], BatchOrtho3d)
     none = nn.BatchNorm2d(3, affine=False, track_running_stats=False, momentum=None)
-    layer = orthobatch.convert(none, verbose=False)
+    layer = orthobatch.convert(none)
     assert layer.weight is None and layer.running_mean is None and layer.momentum is None
     chosen = orthobatch.convert(
-        nn.Sequential(nn.BatchNorm2d(4), nn.BatchNorm2d(64)), verbose=False, skip=lambda path, m: m.num_features < 8
+        nn.Sequential(nn.BatchNorm2d(4), nn.BatchNorm2d(64)), skip=lambda path, m: m.num_features < 8
     )
     assert isinstance(chosen[0], nn.BatchNorm2d) and isinstance(chosen[1], BatchOrtho2d)
     with pytest.raises(ValueError, match="LazyBatchNorm2d"):
-        orthobatch.convert(nn.Sequential(nn.LazyBatchNorm2d()), verbose=False)
+        orthobatch.convert(nn.Sequential(nn.LazyBatchNorm2d()))
     with pytest.raises(ValueError, match="unknown method"):
         orthobatch.convert(nn.BatchNorm2d(4), "Zeca")
 
@@ -82,27 +85,128 @@ def test_norm_layer_arguments():
     layers = orthobatch.layers_of(mobile)
     assert len(layers) == 52 and all(m.momentum == 0.01 for _, m in layers)
     assert pickle.loads(pickle.dumps(orthobatch.zcae)) is orthobatch.zcae
+    import functools
+
+    partial = functools.partial(orthobatch.norm_layer("ZCAE(1e-5)"), eps=1e-3, momentum=0.01)
+    assert partial(8).eps == 1e-3 and partial(8).momentum == 0.01 and partial(8).spec.startswith("ZCAE(0.001")
+    assert orthobatch.norm_layer("ZCA(1e-5)")(8, 1e-2, 0.2, False).weight is None
     for make in (orthobatch.bn, orthobatch.zca, orthobatch.zca64, orthobatch.zcam, orthobatch.zcae, orthobatch.ldl):
-        assert isinstance(make(8, eps=1e-3, momentum=0.2), BatchOrtho2d)
+        made = make(8, eps=1e-3, momentum=0.2)
+        assert isinstance(made, BatchOrtho2d) and made.eps == 1e-3 and made.momentum == 0.2
 
 
-def test_what_convert_leaves_alone(capsys):
+def test_what_convert_leaves_alone(caplog):
     class Active(nn.BatchNorm2d):
         def forward(self, x):
             return torch.relu(super().forward(x))
 
     bn = nn.BatchNorm2d(4)
-    net = nn.Sequential(Active(4), bn, nn.ReLU(), bn)
+    hooked = nn.BatchNorm2d(4)
+    hooked.register_forward_hook(lambda module, inputs, output: output * 2)
+    net = nn.Sequential(Active(4), bn, nn.ReLU(), bn, hooked)
     orthobatch.convert(net)
-    assert type(net[0]) is Active and isinstance(net[1], BatchOrtho2d) and net[1] is net[3]
-    assert "left as they are, with a forward or hooks of their own: 0" in capsys.readouterr().err
+    assert type(net[0]) is Active and isinstance(net[1], BatchOrtho2d) and net[1] is net[3] and net[4] is hooked
+    assert "left as they are: 0 (Active has a forward of its own), 4 (it has hooks)" in caplog.text
     mixed = nn.Sequential(nn.BatchNorm2d(4), nn.LazyBatchNorm2d())
     with pytest.raises(ValueError, match="LazyBatchNorm2d"):
         orthobatch.convert(mixed)
     assert type(mixed[0]) is nn.BatchNorm2d  # all or nothing
     orthobatch.convert(mixed, skip="1")
     orthobatch.convert(nn.Sequential(nn.BatchNorm2d(4)), skip="nowhere")
-    assert "nothing to skip was found" in capsys.readouterr().err
+    with caplog.at_level("INFO", "orthobatch"):
+        orthobatch.convert(nn.Sequential(nn.BatchNorm2d(4)), skip="nowhere")
+    assert "nothing to skip was found" in caplog.text
+
+
+def test_an_optimizer_made_before_convert_goes_on():
+    for spec in ("ZCA(1e-5)", "BN(1e-5)"):
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+        theirs = model[1]
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        orthobatch.convert(model, spec)
+        assert model[1].weight is theirs.weight and model[1].bias is theirs.bias
+        assert model[1].running_mean is theirs.running_mean
+        assert model[1].num_batches_tracked is theirs.num_batches_tracked
+        assert (spec == "BN(1e-5)") == (model[1].running_var is theirs.running_var)
+        model(torch.randn(4, 3, 6, 6)).square().sum().backward()
+        before = model[1].weight.detach().clone()
+        optimizer.step()
+        assert not torch.equal(model[1].weight, before)
+
+
+def test_convert_keeps_eps():
+    bn = nn.BatchNorm2d(4, eps=1e-3)
+    bn.running_var.fill_(1e-4)
+    x = torch.randn(3, 4, 5, 5)
+    want = bn.eval()(x)
+    kept = orthobatch.convert(copy.deepcopy(bn), "ZCA(1e-5)")
+    assert kept.eps == 1e-3 and torch.allclose(kept(x), want, atol=1e-4)
+    told = orthobatch.convert(nn.Sequential(copy.deepcopy(bn)), "ZCA(1e-5)", eps=1e-5)[0]
+    assert told.eps == 1e-5 and told.spec == "ZCA(1e-5,1e12)"
+
+
+def test_convert_from_spec_to_spec():
+    layer = BatchOrtho2d(6, "ZCA(1e-5)", momentum=1, sample_stride=2, dtype=torch.double)
+    x = torch.randn(64, 6, 5, 5, dtype=torch.double)
+    layer(x)
+    covariance = layer.running_cov.clone()
+    net = orthobatch.convert(nn.Sequential(copy.deepcopy(layer)), "LDL(0)")
+    assert net[0].spec == "LDL(0)" and torch.equal(net[0].running_cov, covariance) and net[0].sample_stride == 2
+    z = net.eval()(x[:, :, ::2, ::2])
+    assert orthobatch.whiteness_error(z) < 1e-3
+    groups = orthobatch.convert(copy.deepcopy(layer), "ZCA(1e-5, group_size=4)")
+    assert torch.equal(groups.running_cov[0], covariance[:4, :4])
+    assert torch.equal(groups.running_cov_last, covariance[4:, 4:])
+    back = orthobatch.convert(groups, "ZCA(1e-5)")
+    assert torch.equal(back.running_cov[:4, :4], covariance[:4, :4]) and not back.running_cov[4:, :4].any()
+    variances = orthobatch.convert(copy.deepcopy(layer), "BN")
+    assert torch.allclose(variances.running_var, covariance.diagonal())
+    same = orthobatch.convert(layer, "ZCA(1e-3)")
+    assert same.running_cov is layer.running_cov and same.weight is layer.weight and same.eps == 1e-3
+
+
+class BatchNormAct2d(nn.BatchNorm2d):
+    """As timm's: norm, drop and act in one."""
+
+    def __init__(self, num_features):
+        super().__init__(num_features, eps=1e-3)
+        self.drop = nn.Identity()
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return self.act(self.drop(super().forward(x)))
+
+
+def test_convert_fused_activations():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), BatchNormAct2d(4))
+    fused, x = net[1], torch.randn(6, 3, 8, 8)
+    net(x)
+    net.eval()
+    want = net(x)
+    orthobatch.convert(net, "ZCA(1e-5)")
+    assert torch.allclose(net(x), want, atol=1e-4) and bool((net(x) >= 0).all())
+    assert net[1].act is fused.act and net[1].drop is fused.drop and net[1].norm.eps == 1e-3
+    assert torch.allclose(orthobatch.fold(net)(x), want, atol=1e-4)
+
+
+def test_convert_sync_batch_norm():
+    net = nn.Sequential(nn.SyncBatchNorm(4), nn.SyncBatchNorm(4, eps=1e-3))
+    orthobatch.convert(net, "ZCA(1e-5)")
+    assert isinstance(net[0], BatchOrtho2d) and net[0].synchronized and net[1].eps == 1e-3
+    assert net[0].process_group.group is None  # all processes
+    assert net(torch.randn(6, 4, 3, 3)).shape == (6, 4, 3, 3)  # here: one alone
+    assert copy.deepcopy(net)[0].process_group is net[0].process_group
+
+
+def test_state_of_batch_norm_loads_into_a_converted_net():
+    model = resnet()
+    trained(model, torch.randn(8, 3, 32, 32))
+    x = torch.randn(2, 3, 32, 32)
+    want = model.eval()(x)
+    for spec in ("ZCA(1e-5, group_size=16)", "LDL(1e-5)", "BN(1e-5)"):
+        other = resnet(spec)
+        other.load_state_dict(model.state_dict())
+        assert float((other.eval()(x) - want).abs().max()) < 1e-4 * float(want.abs().max()), spec
 
 
 # ---------------------------------------------------------------------------------------- statistics

@@ -319,7 +319,7 @@ def _synchronized_rank(rank, port, shards, folder):
         x, h = torch.randn(11, 3, 8, 8).double() + 1, torch.randn(11, 5).double()
         whole, part = net(spec).double(), net(spec).double()
         part.load_state_dict(whole.state_dict())
-        orthobatch.fold_training(part, verbose=False)  # a synchronised pair goes through both
+        orthobatch.fold_training(part)
         orthobatch.convert_sync(part)
         shared = DistributedDataParallel(part, broadcast_buffers=False)
         worst = 0.0
@@ -344,7 +344,7 @@ def _synchronized_rank(rank, port, shards, folder):
         refused = ""
     except RuntimeError as error:
         refused = str(error)
-    assert "expected the same layers on all ranks, but rank 1 has others than rank 0" in refused
+    assert "expected the same layers in all processes, but rank 1 has others than rank 0" in refused
     _leave(rank, len(shards), folder)
 
 
@@ -364,7 +364,7 @@ torch2 = pytest.mark.skipif(not TORCH2, reason="torch 2 alone has it")
 def _train_arguments(spec):
     layer = BatchOrtho2d(4, spec, dtype=torch.double)
     x = torch.randn(6, 4, 3, 3, dtype=torch.double, requires_grad=True)
-    return layer, (x, layer.weight, layer.bias, layer.skew, layer.spec, 4, 2)
+    return layer, (x, layer.weight, layer.bias, layer.skew, layer._text)
 
 
 @torch2
@@ -372,26 +372,22 @@ def test_opcheck(spec):
     layer, arguments = _train_arguments(spec)
     torch.library.opcheck(torch.ops.orthobatch.train.default, arguments)
     out = torch.ops.orthobatch.train(*arguments)
-    x, weight, bias, skew = arguments[:4]
-    statistic = layer._statistic()
-    torch.library.opcheck(
-        torch.ops.orthobatch.evaluate.default,
-        (x, weight, bias, skew, layer.running_mean, statistic, layer.spec, 4, 2),
-    )
+    x, weight, bias, skew, text = arguments
+    mean, statistic, last = layer._average()
+    torch.library.opcheck(torch.ops.orthobatch.evaluate.default, (*arguments[:4], mean, statistic, last, text))
     with torch.no_grad():
-        wanted = [True, weight is not None, True, skew is not None]
+        wanted = [True, weight is not None, True, skew is not None, False, False, False]
         torch.library.opcheck(
             torch.ops.orthobatch.backward.default,
-            (torch.randn_like(x), x.detach(), weight, bias, skew, [out[5]], layer.spec, 4, 2, 1, False, "", wanted),
+            (torch.randn_like(x), x.detach(), weight, bias, skew, [out[1]], text, None, None, None, [], wanted),
         )
         torch.library.opcheck(
             torch.ops.orthobatch.track_.default,
-            (layer.running_mean, statistic, layer.num_batches_tracked, out[1], out[2], out[4], 0.1, spec == "BN"),
+            (mean, statistic, last, layer.num_batches_tracked, weight, out[1], 0.1, text),
         )
     w = torch.randn(5, 4, 3, 3, dtype=torch.double, requires_grad=True)
     torch.library.opcheck(
-        torch.ops.orthobatch.folded_train.default,
-        (x, None, weight, bias, skew, w, None, [1, 1], [1, 1, 1, 1], [1, 1], 1, True, layer.spec, 4, 2),
+        torch.ops.orthobatch.train.default, (*arguments, None, w, None, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
     )
 
 
