@@ -52,7 +52,7 @@ torch::nn::Sequential net_of() {
 int train(const std::string& file, int rank, int size) {
   const auto group = group_of(file, rank, size);
   torch::nn::Sequential whole = net_of(), part = net_of();
-  orthobatch::synchronize(*part, group);
+  orthobatch::convert_sync(*part, group);
   torch::manual_seed(5);
   const Tensor x = torch::randn({11, 3, 8, 8}, torch::kDouble) + 1,
                h = torch::randn({11, 5}, torch::kDouble);

@@ -3,6 +3,7 @@
 //   python_peer write FOLDER SPEC …          a layer trained for two steps, with all that it computed, for each pair
 //   python_peer read FOLDER SPEC …           a state from Python loaded into a layer; what it evaluates to
 //   python_peer run FOLDER                   a scripted net from Python, with the operators linked
+//   python_peer fold FOLDER                  a net folded for training, with a state from Python, a step on
 //   python_peer time                         microseconds of a forward pass in training, and of backward too
 
 #include <torch/script.h>
@@ -67,6 +68,24 @@ void run(const std::string& folder) {
   save(folder + "/ran.pt", {trained.detach(), net.forward({x}).toTensor().detach()});
 }
 
+void fold(const std::string& folder) {
+  using namespace torch::nn;
+  Sequential net(Conv2d(3, 8, 3), ReLU(), BatchOrtho2d(8, "ZCA(1e-5, group_size=3)"),
+                 Conv2d(Conv2dOptions(8, 4, 3).padding(1)));
+  net = orthobatch::fold_training(net);
+  torch::load(net, folder + "/folded.pt");
+  const torch::Tensor x = torch::linspace(-1, 1, 4 * 3 * 8 * 8).mul(40).sin().view({4, 3, 8, 8});
+  const auto evaluated = [&] {
+    net->eval();
+    return net->forward(x).detach();
+  };
+  const torch::Tensor before = evaluated();
+  net->train();
+  net->forward(x);
+  save(folder + "/from_cpp.pt", {before, evaluated()});
+  torch::save(net, folder + "/folded_cpp.pt");
+}
+
 /// Microseconds, the best of several rounds.
 double best(const std::function<void()>& work) {
   for (int k = 0; k < 200; ++k) work();
@@ -105,8 +124,9 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (a.size() == 2 && a[0] == "run") return run(a[1]), 0;
+    if (a.size() == 2 && a[0] == "fold") return fold(a[1]), 0;
     if (a.size() == 1 && a[0] == "time") return time(), 0;
-    std::cerr << "python_peer: expected write, read, run or time\n";
+    std::cerr << "python_peer: expected write, read, run, fold or time\n";
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
   }

@@ -51,12 +51,12 @@ TEST(Diagnostics, WhitenessOfWhiteAndOther) {
 TEST(Diagnostics, SummaryOfANet) {
   torch::nn::Sequential net(torch::nn::Conv2d(3, 8, 3), BatchOrtho2d(8, "ZCAM(1e-5,1e12,1/2)"),
                             torch::nn::Conv2d(8, 4, 3), BatchOrtho2d(4, "BN"));
-  std::vector<LayerSummary> before = summarize(*net);
+  std::vector<LayerSummary> before = orthobatch::summary(*net);
   ASSERT_EQ(before.size(), 2u);
   EXPECT_EQ(before[0].samples, 0);
 
   net->forward(test::correlated({6, 3, 9, 9}, 1, torch::kFloat));
-  const std::vector<LayerSummary> after = summarize(*net);
+  const std::vector<LayerSummary> after = orthobatch::summary(*net);
   EXPECT_EQ(after[0].name, "1");
   EXPECT_EQ(after[0].spec, "ZCAM(1e-5,1e12,1/2)");
   EXPECT_EQ(after[0].samples, 6 * 7 * 7);

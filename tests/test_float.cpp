@@ -80,6 +80,19 @@ TEST_P(Float, AgreesWithDoubleOnNearlyEqualChannels) {
   }
 }
 
+// Q X + r must not be the rounding of what cancels there, however large the constant is.
+TEST_P(Float, AgreesWithDoubleBesideAConstantChannel) {
+  for (const double constant : {1.1e5, 3.3e8, 1e25}) {
+    Tensor x = test::correlated({16, 6, 5, 5}, 2, torch::kFloat);
+    x.select(1, 3).fill_(constant);
+    const Tensor G = test::correlated(x.sizes(), 9, torch::kFloat);
+    const Passed f = pass(GetParam(), x, G, torch::kFloat),
+                 d = pass(GetParam(), x, G, torch::kDouble);
+    EXPECT_LT(test::relative_error(f.z, d.z), 1e-4) << constant;
+    EXPECT_LT(test::relative_error(f.dx, d.dx), 1e-4) << constant;
+  }
+}
+
 // Q goes with 1/σ²: 1e-50 or 1e50 here, outside float's range.
 TEST(FloatRange, VeryLargeAndVerySmallDataKeepTheirGradient) {
   for (const char* spec : {"BN(0)", "ZCA(0,inf)", "LDL(0)", "PLDLP(0)", "ZCA(0,inf)->W->Gamma"})

@@ -24,7 +24,7 @@ TEST(FoldedModule, CountsWhatItCannotFold) {
   FoldedConv2d folded(norm, conv2d(options));
   for (int k = 0; k < 3; ++k) folded(twice);
   folded(x);
-  const auto summary = summarize(*folded);
+  const auto summary = orthobatch::summary(*folded);
   ASSERT_EQ(summary.size(), 1u);
   EXPECT_EQ(summary[0].name, "norm");
   EXPECT_EQ(summary[0].unfolded, 3);

@@ -239,11 +239,11 @@ TEST(RanksOfALayer, SynchronizeComparesTheNets) {
   std::vector<std::string> said(2);
   on_ranks(2, [&](int64_t k) {
     torch::nn::Sequential net(torch::nn::Conv2d(3, 4, 3), BatchOrtho2d(4, "ZCA(1e-5)"));
-    synchronize(*net, group.rank(k));
+    convert_sync(*net, group.rank(k));
     EXPECT_TRUE(net[1]->as<BatchOrtho2dImpl>()->options.process_group());
     torch::nn::Sequential other(torch::nn::Conv2d(3, 4, 3),
                                 BatchOrtho2d(4, k == 0 ? "ZCA(1e-5)" : "LDL(1e-5)"));
-    said[k] = what_is_said([&] { synchronize(*other, group.rank(k)); });
+    said[k] = what_is_said([&] { convert_sync(*other, group.rank(k)); });
     EXPECT_FALSE(other[1]->as<BatchOrtho2dImpl>()->options.process_group());
   });
   for (const std::string& s : said)

@@ -8,6 +8,7 @@
 
 #include "bench/sections.h"
 #include "orthobatch/modules.h"
+#include "orthobatch/tools.h"
 #include "train/gradient_sum.h"
 
 namespace orthobatch::bench {
@@ -43,7 +44,7 @@ Contestant digit_step(const std::string& row, const std::string& data, int64_t i
     torch::nn::functional::cross_entropy(model.forward(x), y).backward();
   };
   if (!ranks) return {row, [pass] { return Sample{{total_part, milliseconds(pass)}}; }};
-  synchronize(*net, ranks->statistics());
+  convert_sync(*net, ranks->statistics());
   const auto gradients = std::make_shared<train::GradientSum>(net->parameters(), *ranks);
   return {row, [pass, gradients, ranks] {
             ranks->sum(torch::zeros({1}, torch::kDouble));  // all begin together

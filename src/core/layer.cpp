@@ -74,6 +74,14 @@ Cancellation cancellation_of(const LayerMap& map) {
   return out;
 }
 
+std::vector<int64_t> without_variance(const BlockMatrix& sigma) {
+  std::vector<int64_t> out;
+  for (int64_t b = 0; b < sigma.count(); ++b)
+    for (int64_t i = 0, width = sigma.width(b); i < width; ++i)
+      if (sigma.data(b)[i * width + i] == 0) out.push_back(sigma.offset(b) + i);
+  return out;
+}
+
 /// work(b) for each block, the blocks on the threads where there is something to do.
 template <typename Work>
 void for_blocks(const BlockMatrix& blocks, const Work& work) {
@@ -120,6 +128,7 @@ LayerMap LayerAlgebra::map(Statistics statistics, LayerParameters parameters, Re
   out.mean = std::move(statistics.mean);
   out.samples = statistics.samples;
   out.parameters = std::move(parameters);
+  out.constant = without_variance(statistics.covariance);
   factor_blocks(out, &Method::factor, statistics.covariance);
   attach_affine(out, real);
   return out;
@@ -186,7 +195,15 @@ LayerGradients LayerAlgebra::pullback(const LayerMap& map, const AffineMap& affi
         pullback_rotation(map, about_mean(std::move(sums), map.mean, affine.center), out);
     if (wanted.input && map.samples > 0) {
       dSigma = BlockMatrix(channels_, block_);
-      for_blocks(dT, [&](int64_t b) { dSigma.set(b, sym(map.factors[b]->pullback(dT.get(b)))); });
+      for_blocks(dT, [&](int64_t b) {
+        Matrix of_block = sym(map.factors[b]->pullback(dT.get(b)));
+        // What is null has no gradient. It is 0 here, not the rounding of Q X + r, whatever X is.
+        if (map.factors[b]->null > 0)
+          for (const int64_t c : map.constant)
+            if (const int64_t k = c - dT.offset(b); k >= 0 && k < of_block.rows())
+              for (int64_t i = 0; i < of_block.rows(); ++i) of_block(i, k) = of_block(k, i) = 0;
+        dSigma.set(b, of_block);
+      });
     }
   }
   if (wanted.input)

@@ -28,6 +28,7 @@ struct LayerMap {
   BlockMatrix T;
   Matrix W;  // empty without rotation
   LayerParameters parameters;
+  std::vector<int64_t> constant;  // channels without variance
 
   /// Rounding is amplified by it. From a running transform, which has no σ, that of the mean alone.
   Cancellation cancellation;

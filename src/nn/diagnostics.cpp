@@ -20,8 +20,10 @@ using kernels::to_tensor;
 using kernels::to_vector;
 
 void append_eigenvalues(Vector& all, const torch::Tensor& covariance) {
-  TORCH_CHECK(covariance.numel() > 0 && covariance.isfinite().all().item<bool>(),
-              "expected a finite, non-empty covariance");
+  TORCH_CHECK(at::isFloatingType(covariance.scalar_type()) && covariance.numel() > 0 &&
+                  covariance.isfinite().all().item<bool>(),
+              "expected a finite, non-empty covariance in a floating type, got size ",
+              covariance.sizes(), " of type ", covariance.scalar_type());
   if (covariance.dim() == 3) {
     for (const torch::Tensor& block : covariance.unbind(0)) append_eigenvalues(all, block);
     return;
@@ -49,8 +51,10 @@ Vector spectrum(const torch::Tensor& covariance, const torch::Tensor& last) {
 }  // namespace
 
 torch::Tensor covariance(const torch::Tensor& x) {
-  TORCH_CHECK(x.dim() >= 2 && x.numel() > 0, "expected a non-empty (N, C, …) tensor, got size ",
-              x.sizes());
+  TORCH_CHECK(x.dim() >= 2 && x.numel() > 0 &&
+                  (x.scalar_type() == torch::kFloat || x.scalar_type() == torch::kDouble),
+              "expected a non-empty (N, C, …) tensor of float or double, got size ", x.sizes(),
+              " of type ", x.scalar_type());
   const torch::Tensor dense_x = kernels::dense_layout(x.detach());
   const kernels::Statistics m = kernels::passes_for(x).moments(dense_x, x.size(1));
   return to_tensor(m.covariance.dense());

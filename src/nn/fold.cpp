@@ -10,6 +10,7 @@
 
 namespace orthobatch {
 
+using ops::optional;
 using torch::Tensor;
 
 PointwiseAffineImpl::PointwiseAffineImpl(int64_t channels) : channels_(channels) { reset(); }
@@ -64,10 +65,6 @@ torch::nn::AnyModule linear_like(const torch::nn::LinearImpl& linear, const Tens
 }
 
 using Map = std::vector<Tensor>;  // as operators hand it on
-
-c10::optional<Tensor> optional(const Tensor& t) {
-  return t.defined() ? c10::optional<Tensor>(t) : c10::nullopt;
-}
 
 /// The map behind a module, in its weights: false where it cannot be.
 bool fold_into_former(torch::nn::AnyModule& former, const Map& map, size_t dims) {

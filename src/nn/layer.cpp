@@ -14,6 +14,7 @@
 namespace orthobatch {
 namespace {
 
+using ops::optional;
 using torch::Tensor;
 
 /// N×N work at a quarter of its speed is not an error, but nobody would find out. Said once.
@@ -27,10 +28,6 @@ void warn_of_slow_blas() {
     return true;
   }();
   static_cast<void>(said);
-}
-
-c10::optional<Tensor> optional(const Tensor& t) {
-  return t.defined() ? c10::optional<Tensor>(t) : c10::nullopt;
 }
 
 ops::Layer layer_as_is(const BatchOrthoOptions& options, int64_t dims) {

@@ -95,10 +95,6 @@ std::shared_ptr<Derivative> node_for(const char* name, Derive derive, const Inpu
   return node;
 }
 
-OptionalTensor optional(const Tensor& t) {
-  return t.defined() ? OptionalTensor(t) : OptionalTensor();
-}
-
 /// All arguments of a call that are no tensors.
 struct Constants {
   std::string layer;

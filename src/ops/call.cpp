@@ -33,23 +33,20 @@ void check_input(const KnownLayer& layer, const Inputs& in) {
   const at::ScalarType type = x.scalar_type();
   TORCH_CHECK(type == at::kFloat || type == at::kDouble, layer.who,
               ": expected input of type float or double, got ", type);
-  for (const Tensor* t : {&in.weight, &in.bias, &in.skew, &in.consumer_weight, &in.consumer_bias})
+  for (const Tensor* t :
+       {&in.weight, &in.bias, &in.skew, &in.read, &in.consumer_weight, &in.consumer_bias})
     if (t->defined()) {
       TORCH_CHECK(t->scalar_type() == type, layer.who, ": expected input of the layer's type ",
                   t->scalar_type(), ", got ", type);
       TORCH_CHECK(t->device() == x.device(), layer.who, ": expected input on ", t->device(),
                   ", got ", x.device());
     }
-}
-
-void check_parameters(const KnownLayer& layer, const Inputs& in) {
-  const int64_t n = layer.num_features;
-  if (in.weight.defined()) check_sizes(layer, "weight", in.weight, {n});
-  if (in.bias.defined()) check_sizes(layer, "bias", in.bias, {n});
-  TORCH_CHECK(in.skew.defined() == layer.spec.has_rotation(), layer.who, ": expected ",
-              layer.spec.has_rotation() ? "a skew" : "no skew", ", got ",
-              in.skew.defined() ? "one" : "none");
-  if (in.skew.defined()) check_sizes(layer, "skew", in.skew, {core::skew_size(n)});
+  if (in.read.defined())
+    TORCH_CHECK(in.read.layout() == at::kStrided && in.read.dim() >= 2 &&
+                    in.read.size(0) == x.size(0) && in.read.size(1) == x.size(1),
+                layer.who,
+                ": expected what the consumer reads to have the samples and channels of ",
+                x.sizes(), ", got ", in.read.sizes());
 }
 
 /// The largest variance that a running variance in that type can take; for whatever is kept in
@@ -84,6 +81,16 @@ Memory<core::LayerMap>& maps_of_averages() {
 
 }  // namespace
 
+void check_parameters(const KnownLayer& layer, const Inputs& in) {
+  const int64_t n = layer.num_features;
+  if (in.weight.defined()) check_sizes(layer, "weight", in.weight, {n});
+  if (in.bias.defined()) check_sizes(layer, "bias", in.bias, {n});
+  TORCH_CHECK(in.skew.defined() == layer.spec.has_rotation(), layer.who, ": expected ",
+              layer.spec.has_rotation() ? "a skew" : "no skew", ", got ",
+              in.skew.defined() ? "one" : "none");
+  if (in.skew.defined()) check_sizes(layer, "skew", in.skew, {core::skew_size(n)});
+}
+
 core::LayerParameters Inputs::parameters() const {
   return {to_vector(weight), to_vector(bias), to_vector(skew)};
 }
@@ -103,6 +110,8 @@ Call::Call(c10::string_view text, const Inputs& inputs, at::IntArrayRef packed)
   if (in.read.defined()) in.read = kernels::dense_layout(in.read);
   weight = in.consumer_weight;
   if (!weight.defined()) return;
+  if (in.consumer_bias.defined())
+    check_sizes(*layer, "a consumer's bias", in.consumer_bias, {weight.size(0)});
   if (packed.empty()) {
     const int64_t values = read().numel() / std::max<int64_t>(read().size(0), 1);
     TORCH_CHECK(weight.dim() == 2 && (empty() || weight.size(1) == values), layer->who,
@@ -125,6 +134,15 @@ Call::Call(c10::string_view text, const Inputs& inputs, at::IntArrayRef packed)
               " folded into a convolution: expected what it reads, padded beforehand");
   if (convolution.zeros) padded = beforehand;
   consumer = convolution_consumer(convolution, weight.sizes().slice(2), in.x.sizes(), layer->who);
+}
+
+std::vector<int64_t> Call::output_sizes() const {
+  std::vector<int64_t> out = in.x.sizes().vec();
+  if (!consumer) return out;
+  const std::vector<int64_t> places = consumer->output_places();
+  out = {in.x.size(0), weight.size(0)};
+  out.insert(out.end(), places.begin(), places.end());
+  return out;
 }
 
 bool Call::folds(const core::LayerMap& map) const {
@@ -178,19 +196,27 @@ MapPointer map_of(const Call& call, core::Statistics statistics) {
   }
 }
 
-MapPointer map_of(const KnownLayer& layer, const Inputs& in, const Average& average) {
+void check_average(const KnownLayer& layer, const Average& average) {
   const StatisticSizes sizes = statistic_sizes(layer.spec, layer.num_features, layer.average);
-  const bool transform = layer.averages_transform();
-  const char* what = transform           ? "the running transform"
-                     : layer.per_channel ? "the running variance"
-                                         : "the running covariance";
+  const char* what = layer.averages_transform() ? "the running transform"
+                     : layer.per_channel        ? "the running variance"
+                                                : "the running covariance";
   check_sizes(layer, "the running mean", average.mean, {layer.num_features});
   check_sizes(layer, what, average.statistic, sizes.blocks);
   TORCH_CHECK(average.last.defined() == !sizes.last.empty(), layer.who, ": expected ",
               sizes.last.empty() ? "no" : "a", " statistic of a smaller last group, got ",
               average.last.defined() ? "one" : "none");
   if (average.last.defined()) check_sizes(layer, what, average.last, sizes.last);
+  for (const Tensor* t : {&average.mean, &average.statistic, &average.last})
+    TORCH_CHECK(!t->defined() ||
+                    (at::isFloatingType(t->scalar_type()) && t->device() == average.mean.device()),
+                layer.who, ": expected running statistics in a floating type on ",
+                average.mean.device(), ", got ", t->scalar_type(), " on ", t->device());
+}
 
+MapPointer map_of(const KnownLayer& layer, const Inputs& in, const Average& average) {
+  check_average(layer, average);
+  const bool transform = layer.averages_transform();
   const std::vector<Tensor> from = {average.mean, average.statistic, average.last,
                                     in.weight,    in.bias,           in.skew};
   const std::shared_ptr<const void> maker(layer.shared_from_this());

@@ -12,10 +12,6 @@ namespace orthobatch::ops {
 
 using MapPointer = std::shared_ptr<const core::LayerMap>;
 
-inline Tensor value_or_none(const OptionalTensor& t) {
-  return t.has_value() ? *t : Tensor();  // NOLINT(bugprone-unchecked-optional-access)
-}
-
 /// The tensors that an output depends on, or the gradients to them; undefined where absent.
 struct Inputs {
   Tensor x, weight, bias, skew;  // of the layer
@@ -42,7 +38,12 @@ struct Call {
   /// Whether P goes into the consumer's weights: exact enough as P X + q, and nothing between groups
   /// of channels that are read apart.
   bool folds(const core::LayerMap& map) const;
+  /// Of Z, or of what the consumer makes of it.
+  std::vector<int64_t> output_sizes() const;
 };
+
+/// Throws where they are not those of the layer.
+void check_parameters(const KnownLayer& layer, const Inputs& in);
 
 /// Throws where a tensor has other sizes.
 void check_sizes(const KnownLayer& layer, const char* name, const Tensor& t, at::IntArrayRef sizes);
@@ -59,6 +60,8 @@ MapPointer map_of(const Call& call, core::Statistics statistics);
 struct Average {
   Tensor mean, statistic, last;
 };
+/// Throws where it is not one of the layer.
+void check_average(const KnownLayer& layer, const Average& average);
 /// The map of an average, made once while that and the parameters stay as they are.
 MapPointer map_of(const KnownLayer& layer, const Inputs& inputs, const Average& average);
 

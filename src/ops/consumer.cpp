@@ -68,7 +68,7 @@ std::vector<int64_t> Convolution::packed() const {
 }
 
 Convolution Convolution::unpacked(at::IntArrayRef values) {
-  TORCH_CHECK(values.size() >= 6 && (values.size() - 2) % 4 == 0 && values[0] >= 1,
+  TORCH_CHECK(values.size() >= 6 && (values.size() - 2) % 4 == 0,
               "expected a convolution as groups, whether zeros stand around it, strides, dilations "
               "and paddings, got ",
               values);
@@ -81,6 +81,16 @@ Convolution Convolution::unpacked(at::IntArrayRef values) {
   out.dilation = all.slice(directions, directions).vec();
   for (size_t d = 0; d < directions; ++d)
     out.padding.emplace_back(all[2 * directions + 2 * d], all[2 * directions + 2 * d + 1]);
+  const auto from = [&](const std::vector<int64_t>& numbers, int64_t least, const char* what) {
+    constexpr int64_t most = int64_t{1} << 31;
+    for (const int64_t number : numbers)
+      TORCH_CHECK(number >= least && number < most, "expected a convolution whose ", what,
+                  " is at least ", least, ", got ", number);
+  };
+  from({out.groups}, 1, "number of groups");
+  from(out.stride, 1, "stride");
+  from(out.dilation, 1, "dilation");
+  from(all.slice(2 * directions).vec(), 0, "padding");
   return out;
 }
 
@@ -93,7 +103,7 @@ std::shared_ptr<const Consumer> convolution_consumer(const Convolution& convolut
               convolution.stride.size() + 2, "D input and weight (got ", sizes.size(), "D and ",
               directions + 2, "D)");
   ConvolutionConsumer::Geometry geometry{
-      convolution.stride, {}, convolution.dilation, convolution.groups};
+      convolution.stride, {}, convolution.dilation, {}, convolution.groups};
   std::vector<Extent> extents;
   bool pads_zeros = false;
   for (size_t d = 0; d < directions; ++d) {
@@ -101,10 +111,13 @@ std::shared_ptr<const Consumer> convolution_consumer(const Convolution& convolut
     const int64_t size = sizes[d + 2], stride = convolution.stride[d],
                   dilation = convolution.dilation[d];
     geometry.padding.push_back(convolution.zeros ? first : 0);
+    TORCH_CHECK(kernel[d] >= 1 && kernel[d] < int64_t{1} << 31, who,
+                ": expected a convolution of one tap or more, got ", kernel);
     const int64_t span = dilation * (kernel[d] - 1) + 1, reach = size + first + last - span;
     TORCH_CHECK(reach >= 0, who, " folded into a Conv", directions, "d: expected at least ",
                 span - first - last, " places in direction ", d, ", got ", size);
-    extents.push_back({size, reach / stride + 1, kernel[d], stride, first, dilation});
+    geometry.out.push_back(reach / stride + 1);
+    extents.push_back({size, geometry.out.back(), kernel[d], stride, first, dilation});
     pads_zeros = pads_zeros || (convolution.zeros && first + last > 0);
   }
   // Other modes than zeros repeat values of Z, and as well of X: no place has taps outside.

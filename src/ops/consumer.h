@@ -30,6 +30,9 @@ class Consumer {
   virtual Gradients backward(const torch::Tensor& h, const torch::Tensor& x,
                              const torch::Tensor& weight, Wanted wanted) const = 0;
 
+  /// The sizes of the output behind samples and channels.
+  virtual std::vector<int64_t> output_places() const { return {}; }
+
   /// The places where taps are outside; null where there are none.
   virtual const Border* border() const { return nullptr; }
 
@@ -40,7 +43,7 @@ class Consumer {
 class ConvolutionConsumer : public Consumer {
  public:
   struct Geometry {
-    std::vector<int64_t> stride, padding, dilation;
+    std::vector<int64_t> stride, padding, dilation, out;
     int64_t groups = 1;
   };
 
@@ -54,6 +57,7 @@ class ConvolutionConsumer : public Consumer {
                      Wanted wanted) const override;
   const Border* border() const override { return border_.empty() ? nullptr : &border_; }
   int64_t groups() const override { return geometry_.groups; }
+  std::vector<int64_t> output_places() const override { return geometry_.out; }
 
  private:
   Geometry geometry_;

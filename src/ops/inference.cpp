@@ -21,8 +21,24 @@ struct Map {
     P = parts[0];
     center = parts[1];
     offset = parts[2];
-    block = parts[3][0].item<int64_t>();
+    const int64_t n = P.dim() == 2 ? P.size(0) : 0;
+    TORCH_CHECK(n > 0 && P.size(1) == n && center.sizes() == at::IntArrayRef({n}) &&
+                    offset.sizes() == at::IntArrayRef({n}) && parts[3].numel() == 2,
+                "expected a map as average_map makes it, got sizes ", P.sizes(), ", ",
+                center.sizes(), ", ", offset.sizes(), ", ", parts[3].sizes());
+    for (const Tensor& part : parts)
+      TORCH_CHECK(part.scalar_type() == at::kDouble && part.is_cpu(),
+                  "expected a map in double on the CPU, got ", part.scalar_type(), " on ",
+                  part.device());
+    block = std::max<int64_t>(parts[3][0].item<int64_t>(), 1);
     exact_uncentered = parts[3][1].item<bool>();
+  }
+  /// Throws where the weight of a module has other channels on the side of the map.
+  void check_weight(const Tensor& weight, int64_t groups, int64_t outputs_side) const {
+    TORCH_CHECK(groups >= 1 && weight.dim() >= 2 && weight.size(0) % groups == 0 &&
+                    channels() % groups == 0 && outputs_side == channels(),
+                "expected a module of ", channels(), " channels in ", groups,
+                " groups beside the map, got a weight of size ", weight.sizes());
   }
   Tensor P, center, offset;
   int64_t block;
@@ -54,9 +70,12 @@ std::vector<Tensor> average_map(const OptionalTensor& weight, const OptionalTens
                                 const Tensor& statistic, const OptionalTensor& last,
                                 string_view text) {
   const auto layer = layer_of(text);
-  const MapPointer map = map_of(
-      *layer, {mean, value_or_none(weight), value_or_none(bias), value_or_none(skew), {}, {}, {}},
-      {mean, statistic, value_or_none(last)});
+  Inputs in;
+  in.weight = value_or_none(weight);
+  in.bias = value_or_none(bias);
+  in.skew = value_or_none(skew);
+  check_parameters(*layer, in);
+  const MapPointer map = map_of(*layer, in, {mean, statistic, value_or_none(last)});
   const core::AffineMap& affine = map->affine;
   return {kernels::to_tensor(affine.P.dense()), kernels::to_tensor(affine.center),
           kernels::to_tensor(affine.offset),
@@ -68,6 +87,8 @@ std::vector<Tensor> fold_behind(at::TensorList parts, const Tensor& module_weigh
                                 const OptionalTensor& module_bias, int64_t groups,
                                 bool transposed) {
   const Map map(parts);
+  map.check_weight(module_weight, groups,
+                   transposed ? module_weight.size(1) * groups : module_weight.size(0));
   if (!map.exact_uncentered || !map.apart(groups)) return {};
   const Tensor weight = exact(module_weight);
   const int64_t n = map.channels(), width = n / groups;
@@ -84,6 +105,7 @@ std::vector<Tensor> fold_before(at::TensorList parts, const Tensor& module_weigh
                                 const OptionalTensor& module_bias, int64_t groups,
                                 bool pads_zeros) {
   const Map map(parts);
+  map.check_weight(module_weight, groups, module_weight.size(1) * groups);
   if (!map.exact_uncentered || !map.apart(groups)) return {};
   const Tensor q = map.q();
   if (pads_zeros && q.count_nonzero().item<int64_t>() > 0) return {};

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include "core/cayley.h"
 #include "kernels/convert.h"
 #include "ops/folding.h"
 #include "ops/gradients.h"
@@ -36,6 +35,20 @@ Tensor empty_output(const Call& call) {
   if (call.weight.dim() == 2) return at::zeros({0, call.weight.size(0)}, call.weight.options());
   const Tensor bias = at::zeros({call.weight.size(0)}, call.weight.options());
   return call.consumer->forward(call.read(), call.weight, bias);
+}
+
+void check_backward(const Tensor& grad, const Call& call, const Inputs& in, const Flags7& wanted) {
+  const KnownLayer& layer = *call.layer;
+  TORCH_CHECK(grad.layout() == at::kStrided && grad.scalar_type() == in.x.scalar_type() &&
+                  grad.device() == in.x.device() && grad.sizes() == call.output_sizes(),
+              layer.who, ": expected a gradient of size ", call.output_sizes(), ", type ",
+              in.x.scalar_type(), " on ", in.x.device(), ", got ", grad.sizes(), ", ",
+              grad.scalar_type(), " on ", grad.device());
+  const std::array<const Tensor*, 7> of = {
+      &in.x, &in.weight, &in.bias, &in.skew, &in.read, &in.consumer_weight, &in.consumer_bias};
+  for (size_t k = 0; k < of.size(); ++k)
+    TORCH_CHECK(!wanted[k] || of[k]->defined(), layer.who,
+                ": expected no gradient to be wanted of an absent tensor, got one of argument ", k);
 }
 
 void average_into(const Tensor& average, const Tensor& value, double momentum) {
@@ -94,6 +107,7 @@ Tensors7 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& wei
                   at::IntArrayRef consumer, Flags7 wanted) {
   const Inputs in = inputs_of(x, weight, bias, skew, read, consumer_weight, consumer_bias);
   const Call call(layer, in, consumer);
+  check_backward(grad, call, in, wanted);
   Inputs d;
   if (call.empty() && !call.layer->has_group()) {
     const auto zeros_for = [&](size_t k, const Tensor& t) {
@@ -134,15 +148,16 @@ void track(const Tensor& mean, const Tensor& statistic, const OptionalTensor& la
   const auto known = layer_of(text);
   const KnownLayer& layer = *known;
   check_momentum(momentum, layer.who);
-  TORCH_CHECK(count.scalar_type() == at::kLong, layer.who,
-              ": expected num_batches_tracked as int64, got ", count.scalar_type());
+  TORCH_CHECK(count.scalar_type() == at::kLong && count.numel() == 1, layer.who,
+              ": expected num_batches_tracked as one int64, got ", count.sizes(), " of type ",
+              count.scalar_type());
+  check_average(layer, {mean, statistic, value_or_none(last)});
+  check_tape(tape, layer);
   const double seen = tape.select(0, samples).item<double>();
   if (seen == 0) return;
   const MapPointer map = replay(tape, value_or_none(weight), layer);
   const Average batch =
       to_tensors(layer, map->mean, layer.averages_transform() ? map->T : map->conditioned());
-  check_sizes(layer, "the running mean", mean, batch.mean.sizes());
-  check_sizes(layer, "the running statistic", statistic, batch.statistic.sizes());
   const at::NoGradGuard no_grad;
   count.add_(1);
   const double share = momentum.has_value() ? *momentum : 1.0 / count.item<double>();
@@ -169,16 +184,13 @@ Tensors2 initial(const Tensor& variance, const OptionalTensor& weight, string_vi
   statistics.mean = core::Vector(layer.num_features);
   statistics.covariance = core::BlockMatrix(layer.num_features, layer.algebra.block());
   const core::Vector values = kernels::to_vector(variance);
+  TORCH_CHECK(core::all_finite(values), layer.who, ": expected finite variances, got others");
   core::BlockMatrix& sigma = statistics.covariance;
   for (int64_t b = 0; b < sigma.count(); ++b)
     for (int64_t i = 0, width = sigma.width(b); i < width; ++i)
       sigma.data(b)[i * width + i] = values[sigma.offset(b) + i];
-  core::LayerParameters parameters;
-  parameters.gamma = kernels::to_vector(value_or_none(weight));
-  parameters.skew =
-      core::Vector(layer.spec.has_rotation() ? core::skew_size(layer.num_features) : 0);
-  const core::LayerMap map =
-      layer.algebra.map(std::move(statistics), std::move(parameters), core::Real::float64);
+  const core::LayerMap map = layer.algebra.map(
+      std::move(statistics), scale_alone(layer, value_or_none(weight)), core::Real::float64);
   const Average out =
       to_tensors(layer, map.mean, layer.averages_transform() ? map.T : map.conditioned());
   return {out.statistic, or_none(out.last, out.statistic)};

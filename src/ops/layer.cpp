@@ -8,9 +8,6 @@
 namespace orthobatch::ops {
 namespace {
 
-/// Statistics of more channels would take tens of gigabytes and days to factor.
-constexpr int64_t max_features = 1 << 16;
-
 /// Reads a text from left to right.
 class Reader {
  public:

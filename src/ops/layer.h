@@ -20,6 +20,17 @@ namespace orthobatch::ops {
 using at::Tensor;
 using OptionalTensor = c10::optional<Tensor>;
 
+/// A tensor of ours, undefined where there is none, as an argument of operators; and back.
+inline OptionalTensor optional(const Tensor& t) {
+  return t.defined() ? OptionalTensor(t) : OptionalTensor();
+}
+inline Tensor value_or_none(const OptionalTensor& t) {
+  return t.has_value() ? *t : Tensor();  // NOLINT(bugprone-unchecked-optional-access)
+}
+
+/// Statistics of more channels would take tens of gigabytes and days to factor.
+constexpr int64_t max_features = 1 << 16;
+
 struct Layer {
   int64_t dims = 2;  // 1, 2, 3
   int64_t num_features = 0;

@@ -39,6 +39,13 @@ std::tuple<std::vector<int64_t>, std::vector<int64_t>> sizes_of_statistic(string
   return {sizes.blocks, sizes.last};
 }
 
+/// What a user would want to know of a batch; empty where there is nothing.
+std::string warning(const Tensor& tape, string_view text) {
+  const auto layer = layer_of(text);
+  check_tape(tape, *layer);
+  return tape.is_cpu() ? warning_of(*layer, tape.data_ptr<double>()) : "";
+}
+
 }  // namespace
 
 const c10::TypedOperatorHandle<Step>& step_operator() {
@@ -86,6 +93,7 @@ TORCH_LIBRARY(orthobatch, m) {
       "str name) -> str",
       layer_text);
   m.def("statistic_sizes(str layer) -> (int[], int[])", sizes_of_statistic);
+  m.def("warning(Tensor tape, str layer) -> str", warning);
   m.def("add_group(int rank, int size, int gather, int sum) -> int", add_group);
   m.def("remove_group(int number) -> ()", remove_group);
   m.def("replays_from_copies() -> int", replays_from_copies);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 #include "core/cayley.h"
 #include "kernels/convert.h"
@@ -32,8 +33,13 @@ core::Statistics statistics_of(const Tensor& tape, const KnownLayer& layer) {
   ++copies;
   const Tensor dense = tape.cpu().contiguous();
   const double* values = dense.data_ptr<double>();
+  for (int64_t k = 0; k < dense.numel(); ++k)
+    TORCH_CHECK(std::isfinite(values[k]), layer.who, ": expected a tape of finite values, got ",
+                values[k], " at ", k);
   core::Statistics out;
   out.samples = values[samples];
+  TORCH_CHECK(out.samples > 1, layer.who, ": expected the tape of 2 samples or more, got ",
+              out.samples);
   values += counts;
   out.mean.assign(values, values + layer.num_features);
   out.covariance = core::BlockMatrix(layer.num_features, layer.algebra.block());
@@ -42,13 +48,21 @@ core::Statistics statistics_of(const Tensor& tape, const KnownLayer& layer) {
   return out;
 }
 
+}  // namespace
+
 void check_tape(const Tensor& tape, const KnownLayer& layer) {
   TORCH_CHECK(tape.scalar_type() == at::kDouble && tape.numel() == tape_size(layer), layer.who,
               ": expected the tape of a forward pass, ", tape_size(layer), " doubles, got ",
               tape.numel(), " values of type ", tape.scalar_type());
 }
 
-}  // namespace
+core::LayerParameters scale_alone(const KnownLayer& layer, const Tensor& weight) {
+  if (weight.defined()) check_sizes(layer, "weight", weight, {layer.num_features});
+  core::LayerParameters out;
+  out.gamma = kernels::to_vector(weight);
+  out.skew = core::Vector(layer.spec.has_rotation() ? core::skew_size(layer.num_features) : 0);
+  return out;
+}
 
 int64_t tape_size(const KnownLayer& layer) {
   const core::BlockMatrix blocks(layer.num_features, layer.algebra.block());
@@ -82,12 +96,8 @@ Made replay(const Tensor& tape, const Call& call) {
 MapPointer replay(const Tensor& tape, const Tensor& weight, const KnownLayer& layer) {
   check_tape(tape, layer);
   if (const Memo* memo = memo_of(tape)) return memo->made.map;
-  core::LayerParameters parameters;
-  parameters.gamma = kernels::to_vector(weight);
-  parameters.skew =
-      core::Vector(layer.spec.has_rotation() ? core::skew_size(layer.num_features) : 0);
-  return std::make_shared<const core::LayerMap>(
-      layer.algebra.map(statistics_of(tape, layer), std::move(parameters), core::Real::float64));
+  return std::make_shared<const core::LayerMap>(layer.algebra.map(
+      statistics_of(tape, layer), scale_alone(layer, weight), core::Real::float64));
 }
 
 std::string warning_of(const KnownLayer& layer, const double* of) {

@@ -24,6 +24,10 @@ Tensor record(const core::Statistics& statistics, Made made, bool was_unfolded);
 Made replay(const Tensor& tape, const Call& call);
 /// The map alone, where there is no input.
 MapPointer replay(const Tensor& tape, const Tensor& weight, const KnownLayer& layer);
+/// Throws where it is none of that layer.
+void check_tape(const Tensor& tape, const KnownLayer& layer);
+/// γ alone: of a layer that turns nothing yet.
+core::LayerParameters scale_alone(const KnownLayer& layer, const Tensor& weight);
 
 /// What a user would want to know of a batch, from its counts; empty where there is nothing.
 std::string warning_of(const KnownLayer& layer, const double* counts);

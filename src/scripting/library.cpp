@@ -19,7 +19,12 @@ namespace {
 
 std::string text(c10::string_view s) { return {s.data(), s.size()}; }
 
-std::string canonical(c10::string_view spec) { return to_string(parse(text(spec))); }
+/// The canonical spec, with that ε where one is given, and the ε that it has (0: none).
+std::tuple<std::string, double> with_eps(c10::string_view spec, c10::optional<double> eps) {
+  LayerSpec parsed = parse(text(spec));
+  if (eps.has_value()) parsed = parsed.with("eps", *eps);
+  return {to_string(parsed), parsed.value("eps")};
+}
 
 bool same_state(c10::string_view a, c10::string_view b) {
   return ops::same_state(parse(text(a)), parse(text(b)));
@@ -31,6 +36,12 @@ std::tuple<bool, bool, bool, bool, int64_t> traits(c10::string_view spec) {
   const core::MethodInfo& info = core::find_method(parsed.method());
   return {parsed.has_scale(), parsed.has_rotation(), info.per_channel, info.scale_inside,
           parsed.group_size()};
+}
+
+int64_t skew_size(int64_t channels) {
+  TORCH_CHECK_VALUE(channels >= 0 && channels <= ops::max_features, "expected 0 to ",
+                    ops::max_features, " channels, got ", channels);
+  return core::skew_size(channels);
 }
 
 /// A method in each element: name, formula, description, paper.
@@ -104,10 +115,10 @@ std::string blas_advice() {
 
 TORCH_LIBRARY_FRAGMENT(orthobatch, m) {
   using namespace orthobatch::scripting;
-  m.def("canonical(str spec) -> str", canonical);
+  m.def("with_eps(str spec, float? eps) -> (str, float)", with_eps);
   m.def("same_state(str a, str b) -> bool", same_state);
   m.def("traits(str spec) -> (bool, bool, bool, bool, int)", traits);
-  m.def("skew_size(int channels) -> int", orthobatch::core::skew_size);
+  m.def("skew_size(int channels) -> int", skew_size);
   m.def("methods() -> str[]", method_texts);
   m.def("method_arguments(str name) -> (str[], float[])", method_arguments);
   m.def(
@@ -115,8 +126,15 @@ TORCH_LIBRARY_FRAGMENT(orthobatch, m) {
       "int seed, float tolerance) -> (str[], float[], str[])",
       check);
   m.def("covariance(Tensor x) -> Tensor", orthobatch::covariance);
-  m.def("condition_number(Tensor covariance) -> float", orthobatch::condition_number);
-  m.def("effective_rank(Tensor covariance, float q=1) -> float", orthobatch::effective_rank);
+  m.def("condition_number(Tensor covariance, Tensor? last=None) -> float",
+        [](const at::Tensor& covariance, const c10::optional<at::Tensor>& last) {
+          return orthobatch::condition_number(covariance, last.value_or(at::Tensor()));
+        });
+  m.def("effective_rank(Tensor covariance, float q=1, Tensor? last=None) -> float",
+        [](const at::Tensor& covariance, double q, const c10::optional<at::Tensor>& last) {
+          return orthobatch::effective_rank(covariance, q, last.value_or(at::Tensor()));
+        });
+  m.def("whiteness_error(Tensor z) -> float", orthobatch::whiteness_error);
   m.def("blas_advice() -> str", blas_advice);
   m.def("version() -> str", [] { return std::string(ORTHOBATCH_VERSION); });
 }

@@ -40,7 +40,7 @@ std::vector<run::LayerRecord> layer_records(const std::vector<LayerSummary>& lay
   std::vector<run::LayerRecord> out;
   for (const LayerSummary& l : layers) {
     const size_t i = out.size();
-    out.push_back({l.name, l.spec, l.channels, finite(l.condition_number), finite(l.effective_rank),
+    out.push_back({l.name, l.spec, l.num_features, finite(l.condition_number), finite(l.effective_rank),
                    l.floored, l.null, i < exchanges.size() ? exchanges[i] : 0});
   }
   return out;

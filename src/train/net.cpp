@@ -8,6 +8,8 @@
 
 #include <cmath>
 
+#include "orthobatch/tools.h"
+
 namespace orthobatch::train {
 
 BlockImpl::BlockImpl(int64_t in_channels, int64_t padding, const run::BlockConfig& config,

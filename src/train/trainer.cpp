@@ -15,6 +15,7 @@
 #include "orthobatch/diagnostics.h"
 #include "orthobatch/errors.h"
 #include "orthobatch/modules.h"
+#include "orthobatch/tools.h"
 #include "orthobatch/version.h"
 #include "train/metrics.h"
 
@@ -178,7 +179,7 @@ void Trainer::join_ranks() {
   std::vector<torch::Tensor> all = net_tensors();
   all.insert(all.end(), momenta.begin(), momenta.end());
   ranks_.share(all);
-  synchronize(*net_, ranks_.statistics());
+  convert_sync(*net_, ranks_.statistics());
   gradients_ = std::make_unique<GradientSum>(net_->parameters(), ranks_);
 }
 
@@ -231,7 +232,7 @@ bool Trainer::train_epoch() {
       train_step(*loader_.next());
       // Before any save: a run resumed after the last step has no batch to look at.
       if (state_.step == loader_.steps())
-        state_.layers = layer_records(summarize(*net_), state_.exchanges);
+        state_.layers = layer_records(summary(*net_), state_.exchanges);
     });
     state_.seconds = seconds_before + seconds_since(start);
     state_.waited = waited_before + loader_.waited();

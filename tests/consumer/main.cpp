@@ -20,7 +20,7 @@ int main() {
   }
 
   std::cout << "orthobatch " << ORTHOBATCH_VERSION << "\n"
-            << orthobatch::to_string(orthobatch::summarize(*net));
+            << orthobatch::to_string(orthobatch::summary(*net));
   for (const orthobatch::MethodDescription& method : orthobatch::methods())
     std::cout << method.name << ": " << method.description << "\n";
   for (const auto& p : net->parameters())
