@@ -86,7 +86,7 @@ def folded_net():
 
 def test_a_folded_net_goes_to_cpp_and_back(tmp_path):
     net = folded_net()
-    x = torch.linspace(-1, 1, 4 * 3 * 8 * 8).sin().mul(3).view(4, 3, 8, 8)
+    x = torch.linspace(-1, 1, 4 * 3 * 8 * 8).mul(40).sin().view(4, 3, 8, 8)
     for _ in range(2):
         net(x)
     orthobatch.save_archive(net, tmp_path / "folded.pt")
