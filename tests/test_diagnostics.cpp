@@ -63,7 +63,7 @@ TEST(Diagnostics, SummaryOfANet) {
   EXPECT_LE(after[0].condition_number, 2.0 + 1e-9);
   EXPECT_GT(after[0].floored, 0);
   EXPECT_GT(after[0].effective_rank, 4);
-  EXPECT_EQ(after[1].channels, 4);
+  EXPECT_EQ(after[1].num_features, 4);
   EXPECT_GE(after[1].condition_number, 1);
 
   const std::string table = to_string(after);

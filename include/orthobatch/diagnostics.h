@@ -43,7 +43,8 @@ struct LayerSummary {
   double condition_number = 0;  ///< of the conditioned covariance
   double effective_rank = 0;    ///< Shannon
   int64_t floored = 0;
-  int64_t null = 0;
+  int64_t null = 0;   ///< directions without variance
+  int64_t empty = 0;  ///< those with less than ε; a table shows both in one column
   int64_t exchanges = 0;
   int64_t unfolded = 0;  ///< batches so far that a folded layer could not fold
 };

@@ -32,6 +32,7 @@ struct BatchReport {
   torch::Tensor covariance_last;  ///< … and of `running_cov_last`
   int64_t floored = 0;            ///< eigenvalues or pivots raised to the floor
   int64_t null = 0;               ///< directions without variance, 0 in T
+  int64_t empty = 0;              ///< those with less variance than ε, divided by about √ε in T
   int64_t exchanges = 0;          ///< pivots that were not the next channel; PLDLP alone
   /// Batches so far whose map went into no weights, as that would have cost accuracy; counted by
   /// FoldedConv2d and its like.
@@ -100,8 +101,8 @@ class ORTHOBATCH_API BatchOrthoImplBase : public torch::nn::Cloneable<Derived>,
 
   /// As torch's modules, with the spec beside the tensors.
   void save(torch::serialize::OutputArchive& archive) const override;
-  /// Refuses a state of other channels or of another spec, and leaves the layer as it is; a state
-  /// without a spec, as torch's BatchNorm writes it, is taken where its shapes fit.
+  /// Refuses a state of other channels or of another spec, and leaves the layer as it is. The state of
+  /// a BatchNorm is taken: scale, bias and mean as they are, variances without correlations.
   /// The arguments of the method (ε, …) may be others.
   void load(torch::serialize::InputArchive& archive) override;
 

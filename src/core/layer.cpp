@@ -105,6 +105,7 @@ int64_t total(const std::vector<std::unique_ptr<Factor>>& factors, int64_t Facto
 
 int64_t LayerMap::floored() const { return total(factors, &Factor::floored); }
 int64_t LayerMap::null() const { return total(factors, &Factor::null); }
+int64_t LayerMap::empty() const { return total(factors, &Factor::empty); }
 int64_t LayerMap::exchanges() const { return total(factors, &Factor::exchanges); }
 
 BlockMatrix LayerMap::conditioned() const {

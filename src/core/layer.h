@@ -36,6 +36,7 @@ struct LayerMap {
   // Over all blocks, as Factor has them.
   int64_t floored() const;
   int64_t null() const;
+  int64_t empty() const;
   int64_t exchanges() const;
   /// The conditioned covariance that the running average takes.
   BlockMatrix conditioned() const;

@@ -22,6 +22,7 @@ class Factor {
   Matrix conditioned;     ///< Σ as the running average takes it: floored, ε included where added
   int64_t floored = 0;    ///< eigenvalues or pivots raised to the floor
   int64_t null = 0;       ///< eigenvalues or pivots numerically zero: 0 in T, no gradient
+  int64_t empty = 0;      ///< those no larger than ε, so that T divides by little more than √ε
   int64_t exchanges = 0;  ///< pivots that were not the next row, for the methods that pivot
 
   /// ∇Σ from ∇T. The caller symmetrizes; G need not be symmetric.

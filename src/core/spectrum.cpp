@@ -21,12 +21,13 @@ double clamped_inverse(double x, double K) {
   return std::isinf(inverse) ? 0.0 : std::clamp(inverse, -K, K);
 }
 
-Vector inverse_roots(const Vector& lambda, double eps, int64_t* null) {
+Vector inverse_roots(const Vector& lambda, double eps, Factor& counts) {
   const double noise = linalg::null_tolerance(static_cast<int64_t>(lambda.size())) * lambda[0];
   Vector out(lambda.size());
   for (size_t k = 0; k < out.size(); ++k) {
+    counts.empty += is_empty(lambda[k], eps);
     if (eps == 0 && lambda[k] <= noise)
-      ++*null;
+      ++counts.null;
     else
       out[k] = 1.0 / std::sqrt(std::max(lambda[k], eps));
   }

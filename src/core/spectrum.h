@@ -2,6 +2,7 @@
 // Pieces that the methods on eigenvalues share.
 
 #include "core/matrix.h"
+#include "core/method.h"
 
 namespace orthobatch::core {
 
@@ -19,7 +20,11 @@ Matrix add_to_diagonal(Matrix sigma, double eps);
 double clamped_inverse(double x, double K);
 
 /// λ^(−1/2) of the eigenvalues of Σ+εI, descending. With ε = 0 what is rounding noise is null: 0,
-/// counted in `null`. With ε > 0 nothing lies below ε but rounding, which is cut off.
-Vector inverse_roots(const Vector& lambda, double eps, int64_t* null);
+/// counted as `null`. With ε > 0 nothing lies below ε but rounding, which is cut off; what lies near
+/// it is counted as `empty`.
+Vector inverse_roots(const Vector& lambda, double eps, Factor& counts);
+
+/// Whether a variance with ε in it has no more of its own than that.
+inline bool is_empty(double variance, double eps) { return eps > 0 && variance <= 2 * eps; }
 
 }  // namespace orthobatch::core

@@ -97,6 +97,7 @@ std::vector<LayerSummary> summary(const torch::nn::Module& net) {
       s.effective_rank = effective_rank(batch.covariance, 1, batch.covariance_last);
       s.floored = batch.floored;
       s.null = batch.null;
+      s.empty = batch.empty;
       s.exchanges = batch.exchanges;
       s.unfolded = batch.unfolded;
     }
@@ -119,13 +120,13 @@ std::string to_string(const std::vector<LayerSummary>& layers) {
     return line;
   };
   std::string out =
-      row("%-*s  %-*s  %8s  %10s  %8s  %7s  %4s  %9s  %8s\n", "layer", static_cast<int>(spec_width),
-          "spec", "channels", "condition", "eff.rank", "floored", "null", "exchanged", "unfolded");
+      row("%-*s  %-*s  %8s  %10s  %8s  %7s  %5s  %9s  %8s\n", "layer", static_cast<int>(spec_width),
+          "spec", "channels", "condition", "eff.rank", "floored", "empty", "exchanged", "unfolded");
   for (const LayerSummary& s : layers)
-    out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %4lld  %9lld  %8lld\n", s.name.c_str(),
+    out += row("%-*s  %-*s  %8lld  %10.3g  %8.2f  %7lld  %5lld  %9lld  %8lld\n", s.name.c_str(),
                static_cast<int>(spec_width), s.spec.c_str(), static_cast<long long>(s.num_features),
                s.condition_number, s.effective_rank, static_cast<long long>(s.floored),
-               static_cast<long long>(s.null), static_cast<long long>(s.exchanges),
+               static_cast<long long>(s.null + s.empty), static_cast<long long>(s.exchanges),
                static_cast<long long>(s.unfolded));
   return out;
 }

@@ -88,6 +88,7 @@ BatchReport BatchOrthoLayer::last_batch() const {
   out.samples = static_cast<int64_t>(counts[ops::samples]);
   out.floored = static_cast<int64_t>(counts[ops::floored]);
   out.null = static_cast<int64_t>(counts[ops::null]);
+  out.empty = static_cast<int64_t>(counts[ops::empty]);
   out.exchanges = static_cast<int64_t>(counts[ops::exchanges]);
   std::tie(out.covariance, out.covariance_last) =
       ops::values::conditioned(tape, optional(weight), nn::Access::text(*this));

@@ -71,7 +71,7 @@ void BatchOrthoImplBase<D, Derived>::save(torch::serialize::OutputArchive& archi
 template <size_t D, typename Derived>
 void BatchOrthoImplBase<D, Derived>::load(torch::serialize::InputArchive& archive) {
   nn::check_archive(*this, archive);
-  torch::nn::Module::load(archive);
+  if (!nn::load_batch_norm(*this, archive)) torch::nn::Module::load(archive);
 }
 
 namespace {

@@ -4,7 +4,8 @@
 #include <torch/serialize/archive.h>
 
 #include "core/cayley.h"
-#include "ops/layer.h"
+#include "nn/layer.h"
+#include "ops/operators.h"
 
 namespace orthobatch {
 namespace nn {
@@ -61,6 +62,36 @@ void check_state(BatchOrthoLayer& layer, const std::string& who) {
     TORCH_CHECK(!entry.exact || entry.tensor->scalar_type() == type, who, ": expected ", entry.name,
                 " as ", type, ", got ", entry.tensor->scalar_type());
   }
+}
+
+void take_variances(BatchOrthoLayer& layer, const torch::Tensor& variance) {
+  const torch::NoGradGuard no_grad;
+  if (layer.running_var.defined()) {
+    layer.running_var.copy_(variance);
+    return;
+  }
+  const auto [blocks, last] =
+      ops::values::initial(variance, ops::optional(layer.weight), Access::text(layer));
+  (layer.running_cov.defined() ? layer.running_cov : layer.running_transform).copy_(blocks);
+  for (torch::Tensor* t : {&layer.running_cov_last, &layer.running_transform_last})
+    if (t->defined()) t->copy_(last);
+}
+
+bool load_batch_norm(BatchOrthoLayer& layer, torch::serialize::InputArchive& archive) {
+  torch::Tensor variance;
+  if (c10::IValue spec; archive.try_read(spec_key, spec)) return false;
+  if (!layer.running_mean.defined() || layer.running_var.defined() ||
+      !archive.try_read("running_var", variance, /*is_buffer=*/true))
+    return false;
+  const torch::NoGradGuard no_grad;
+  for (const Entry& entry : entries_of(layer)) {
+    if (entry.exact && !entry.shape.empty()) continue;  // the statistics, made of the variances
+    torch::Tensor found = torch::empty_like(*entry.tensor);
+    archive.read(entry.name, found, /*is_buffer=*/!entry.tensor->requires_grad());
+    entry.tensor->copy_(found);
+  }
+  take_variances(layer, variance);
+  return true;
 }
 
 void save_spec(const BatchOrthoLayer& layer, torch::serialize::OutputArchive& archive) {

@@ -24,8 +24,13 @@ std::vector<torch::Tensor*> tensors_of(BatchOrthoLayer& layer);
 /// Parameters and buffers may be set from outside: their shapes and types are those of the layer.
 void check_state(BatchOrthoLayer& layer, const std::string& who);
 
+/// Running statistics as where only variances are known; γ is in place already.
+void take_variances(BatchOrthoLayer& layer, const torch::Tensor& variance);
+
 void save_spec(const BatchOrthoLayer& layer, torch::serialize::OutputArchive& archive);
 /// Throws where the archive holds the state of another layer.
 void check_archive(BatchOrthoLayer& layer, torch::serialize::InputArchive& archive);
+/// Takes the state of a BatchNorm, if that is what the archive holds.
+bool load_batch_norm(BatchOrthoLayer& layer, torch::serialize::InputArchive& archive);
 
 }  // namespace orthobatch::nn

@@ -47,13 +47,8 @@ bool convert_one(nn::Element& element, const LayerSpec& spec) {
     layer->to(bn->running_mean.device(), bn->running_mean.scalar_type());
     layer->running_mean.copy_(bn->running_mean);
     layer->num_batches_tracked.copy_(bn->num_batches_tracked);
-    if (layer->running_var.defined()) layer->running_var.copy_(bn->running_var);
-    const c10::optional<torch::Tensor> scale =
-        layer->weight.defined() ? c10::optional<torch::Tensor>(bn->weight) : c10::nullopt;
-    const auto [blocks, last] =
-        ops::values::initial(bn->running_var, scale, nn::Access::text(*layer));
-    if (layer->running_cov.defined()) layer->running_cov.copy_(blocks);
-    if (layer->running_cov_last.defined()) layer->running_cov_last.copy_(last);
+    if (layer->weight.defined()) layer->weight.copy_(bn->weight);
+    nn::take_variances(*layer, bn->running_var);
   }
   layer->share_parameters(bn->weight, bn->bias);
   layer->train(bn->is_training());

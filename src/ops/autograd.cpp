@@ -3,7 +3,6 @@
 // torch makes its own: torch::autograd::Function refuses functorch's transforms. And autocast: the
 // layers compute in float.
 
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
@@ -277,39 +276,23 @@ Tensors2 step(const Tensor& x, const OptionalTensor& weight, const OptionalTenso
 
 namespace {
 
-Tensor in_float(const Tensor& t) {
-  return t.defined() && (t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16)
-             ? t.to(at::kFloat)
-             : t;
+c10::IValue in_float(const c10::IValue& value) {
+  if (!value.isTensor()) return value;
+  const Tensor& t = value.toTensor();
+  const bool half =
+      t.defined() && (t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16);
+  return half ? c10::IValue(t.to(at::kFloat)) : value;
 }
-OptionalTensor in_float(const OptionalTensor& t) {
-  return t.has_value() ? OptionalTensor(in_float(*t)) : t;
-}
-
-constexpr auto autocasts =
-    c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA});
 
 }  // namespace
 
-Tensors2 autocast_train(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                        const OptionalTensor& skew, string_view layer, const OptionalTensor& read,
-                        const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
-                        at::IntArrayRef consumer) {
-  const c10::impl::ExcludeDispatchKeyGuard below(autocasts);
-  return train_operator().call(in_float(x), in_float(weight), in_float(bias), in_float(skew), layer,
-                               in_float(read), in_float(consumer_weight), in_float(consumer_bias),
-                               consumer);
-}
-
-Tensor autocast_evaluate(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                         const OptionalTensor& skew, const Tensor& mean, const Tensor& statistic,
-                         const OptionalTensor& last, string_view layer, const OptionalTensor& read,
-                         const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
-                         at::IntArrayRef consumer) {
-  const c10::impl::ExcludeDispatchKeyGuard below(autocasts);
-  return evaluate_operator().call(in_float(x), in_float(weight), in_float(bias), in_float(skew),
-                                  in_float(mean), statistic, last, layer, in_float(read),
-                                  in_float(consumer_weight), in_float(consumer_bias), consumer);
+/// Of any operator: all its tensors in float, and what stands below autocast.
+void autocast(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard below(
+      c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
+  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  for (auto value = stack->end() - count; value != stack->end(); ++value) *value = in_float(*value);
+  op.callBoxed(stack);
 }
 
 }  // namespace orthobatch::ops::autograd

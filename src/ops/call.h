@@ -2,6 +2,7 @@
 // What the operators share: the tensors of a call and what is refused, the statistics of a batch, and
 // the map of a layer from those or from running averages.
 
+#include <array>
 #include <vector>
 
 #include "kernels/passes.h"
@@ -18,6 +19,9 @@ struct Inputs {
   Tensor read;                   // what the consumer reads in the place of x, an affine image of it
   Tensor consumer_weight, consumer_bias;
 
+  std::array<Tensor*, 7> all() {
+    return {&x, &weight, &bias, &skew, &read, &consumer_weight, &consumer_bias};
+  }
   core::LayerParameters parameters() const;
 };
 

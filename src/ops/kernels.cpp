@@ -37,15 +37,14 @@ Tensor empty_output(const Call& call) {
   return call.consumer->forward(call.read(), call.weight, bias);
 }
 
-void check_backward(const Tensor& grad, const Call& call, const Inputs& in, const Flags7& wanted) {
+void check_backward(const Tensor& grad, const Call& call, Inputs& in, const Flags7& wanted) {
   const KnownLayer& layer = *call.layer;
   TORCH_CHECK(grad.layout() == at::kStrided && grad.scalar_type() == in.x.scalar_type() &&
                   grad.device() == in.x.device() && grad.sizes() == call.output_sizes(),
               layer.who, ": expected a gradient of size ", call.output_sizes(), ", type ",
               in.x.scalar_type(), " on ", in.x.device(), ", got ", grad.sizes(), ", ",
               grad.scalar_type(), " on ", grad.device());
-  const std::array<const Tensor*, 7> of = {
-      &in.x, &in.weight, &in.bias, &in.skew, &in.read, &in.consumer_weight, &in.consumer_bias};
+  const auto of = in.all();
   for (size_t k = 0; k < of.size(); ++k)
     TORCH_CHECK(!wanted[k] || of[k]->defined(), layer.who,
                 ": expected no gradient to be wanted of an absent tensor, got one of argument ", k);
@@ -105,21 +104,13 @@ Tensors7 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& wei
                   string_view layer, const OptionalTensor& read,
                   const OptionalTensor& consumer_weight, const OptionalTensor& consumer_bias,
                   at::IntArrayRef consumer, Flags7 wanted) {
-  const Inputs in = inputs_of(x, weight, bias, skew, read, consumer_weight, consumer_bias);
+  Inputs in = inputs_of(x, weight, bias, skew, read, consumer_weight, consumer_bias);
   const Call call(layer, in, consumer);
   check_backward(grad, call, in, wanted);
   Inputs d;
   if (call.empty() && !call.layer->has_group()) {
-    const auto zeros_for = [&](size_t k, const Tensor& t) {
-      return wanted[k] ? at::zeros_like(t) : Tensor();
-    };
-    d = {zeros_for(0, x),
-         zeros_for(1, in.weight),
-         zeros_for(2, in.bias),
-         zeros_for(3, in.skew),
-         zeros_for(4, in.read),
-         zeros_for(5, in.consumer_weight),
-         zeros_for(6, in.consumer_bias)};
+    for (size_t k = 0; k < wanted.size(); ++k)
+      if (wanted[k]) *d.all()[k] = at::zeros_like(*in.all()[k]);
   } else {
     TORCH_CHECK(!statistics.empty() && statistics.size() <= 3,
                 "expected a tape, or mean and statistics, got ", statistics.size(), " tensors");
@@ -131,13 +122,8 @@ Tensors7 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& wei
                                  {}};
     d = gradients(grad, call, made, wanted);
   }
-  return {or_none(d.x, x),
-          or_none(d.weight, x),
-          or_none(d.bias, x),
-          or_none(d.skew, x),
-          or_none(d.read, x),
-          or_none(d.consumer_weight, x),
-          or_none(d.consumer_bias, x)};
+  for (Tensor* t : d.all()) *t = or_none(*t, x);
+  return {d.x, d.weight, d.bias, d.skew, d.read, d.consumer_weight, d.consumer_bias};
 }
 
 // -------------------------------------------------------------------------- running averages

@@ -140,11 +140,12 @@ TORCH_LIBRARY_IMPL(orthobatch, ADInplaceOrView, m) {
   m.impl("track_", orthobatch::ops::autograd::track);
 }
 
+// Layers compute in float.
 TORCH_LIBRARY_IMPL(orthobatch, AutocastCPU, m) {
-  m.impl("train", orthobatch::ops::autograd::autocast_train);
-  m.impl("evaluate", orthobatch::ops::autograd::autocast_evaluate);
+  for (const char* name : {"train", "evaluate"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&orthobatch::ops::autograd::autocast>());
 }
 TORCH_LIBRARY_IMPL(orthobatch, Autocast, m) {
-  m.impl("train", orthobatch::ops::autograd::autocast_train);
-  m.impl("evaluate", orthobatch::ops::autograd::autocast_evaluate);
+  for (const char* name : {"train", "evaluate"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&orthobatch::ops::autograd::autocast>());
 }

@@ -116,8 +116,7 @@ Evaluate evaluate;
 Backward backward;
 Track track;
 Step step;
-Train autocast_train;
-Evaluate autocast_evaluate;
+void autocast(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 }  // namespace autograd
 
 }  // namespace orthobatch::ops

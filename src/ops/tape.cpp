@@ -74,17 +74,17 @@ Tensor record(const core::Statistics& statistics, Made made, bool was_unfolded) 
   const core::Vector& covariance = statistics.covariance.values();
   core::Vector& values = memo->values;
   values.reserve(counts + statistics.mean.size() + covariance.size());
-  values = {statistics.samples, static_cast<double>(made.map->floored()),
-            static_cast<double>(made.map->null()), static_cast<double>(made.map->exchanges()),
-            was_unfolded ? 1.0 : 0.0};
+  const auto count = [](int64_t n) { return static_cast<double>(n); };
+  values = {statistics.samples,           count(made.map->floored()),  count(made.map->null()),
+            count(made.map->exchanges()), count(was_unfolded ? 1 : 0), count(made.map->empty())};
   values.insert(values.end(), statistics.mean.begin(), statistics.mean.end());
   values.insert(values.end(), covariance.begin(), covariance.end());
   memo->made = std::move(made);
-  const auto count = static_cast<int64_t>(values.size());
+  const auto size = static_cast<int64_t>(values.size());
   double* const data = values.data();
-  c10::Storage storage(c10::Storage::use_byte_size_t(), count * sizeof(double),
+  c10::Storage storage(c10::Storage::use_byte_size_t(), size * sizeof(double),
                        c10::DataPtr(data, memo.release(), &free_memo, at::kCPU));
-  return at::empty({0}, at::kDouble).set_(storage, 0, {count}, {1});
+  return at::empty({0}, at::kDouble).set_(storage, 0, {size}, {1});
 }
 
 Made replay(const Tensor& tape, const Call& call) {
@@ -112,6 +112,15 @@ std::string warning_of(const KnownLayer& layer, const double* of) {
     return c10::str(layer.who, ": ", none, " of ", layer.num_features,
                     " directions have no variance (constant or duplicated channels, or too few "
                     "samples); they are 0 in the output. Said once.");
+  // A few dead channels do no harm; a convolution that fills a part of its directions does.
+  const auto hollow = static_cast<int64_t>(of[empty]);
+  if (hollow > std::max<int64_t>(3, layer.num_features / 16))
+    return c10::str(
+        layer.who, ": ", hollow, " of ", layer.num_features,
+        " directions have less variance than eps and are divided by little more than sqrt(eps). "
+        "Running statistics lag behind the weights there, so evaluation can be far off: use a "
+        "floor "
+        "(ZCAM or ZCAE), a smaller group_size, or auto_update_statistics. Said once.");
   return "";
 }
 

@@ -8,7 +8,7 @@
 namespace orthobatch::ops {
 
 /// The values that stand first.
-enum Counts { samples, floored, null, exchanges, unfolded, counts };
+enum Counts { samples, floored, null, exchanges, unfolded, empty, counts };
 
 /// counts, μ and the blocks of Σ: doubles.
 int64_t tape_size(const KnownLayer& layer);

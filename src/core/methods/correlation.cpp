@@ -50,6 +50,7 @@ class Correlation : public Method {
     f->sigma = sigma;
     f->floored = f->inner->floored;
     f->null = f->inner->null;
+    f->empty = f->inner->empty;
     f->exchanges = f->inner->exchanges;
     return f;
   }

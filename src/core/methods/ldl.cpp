@@ -36,6 +36,7 @@ class Ldl : public RegularizedMethod {
     for (size_t k = 0; k < root.size(); ++k) {
       f->has_gradient.push_back(!f->ldl.null[k]);
       f->null += f->ldl.null[k];
+      f->empty += is_empty(f->ldl.d[k], eps);
       if (!f->ldl.null[k]) root[k] = 1.0 / std::sqrt(f->ldl.d[k]);
     }
     f->T = scale_rows(root, f->ldl.L_inverse);

@@ -64,7 +64,7 @@ class Pca : public RegularizedMethod {
     auto [lambda, U] = linalg::eigh(f->conditioned);
     Vector sign(lambda.size());
     for (size_t k = 0; k < sign.size(); ++k) sign[k] = sign_of(U, static_cast<int64_t>(k));
-    f->root = inverse_roots(lambda, eps, &f->null);
+    f->root = inverse_roots(lambda, eps, *f);
     f->U = scale_cols(std::move(U), sign);
     f->T = scale_rows(f->root, transpose(f->U));
     f->lambda = std::move(lambda);

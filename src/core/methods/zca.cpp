@@ -158,6 +158,7 @@ class Zca : public Method {
       f->root[k] = is_null ? 0.0 : 1.0 / std::sqrt(f->floored_[k]);
       f->floored += f->is_floored[k];
       f->null += is_null;
+      f->empty += is_empty(f->floored_[k], eps);
     }
     f->T = spectral_function(U, f->root);
     // The product only where an eigenvalue was moved.

@@ -68,7 +68,7 @@ class ZcaSpectral : public RegularizedMethod {
     auto f = std::make_unique<SpectralFactor>();
     f->conditioned = add_to_diagonal(sigma, eps);
     auto [lambda, U] = linalg::eigh(f->conditioned);
-    f->root = inverse_roots(lambda, eps, &f->null);
+    f->root = inverse_roots(lambda, eps, *f);
     Vector scaled(f->root);
     for (size_t k = 0; k < scaled.size(); ++k) scaled[k] *= gamma[k];
     f->T = spectral_function(U, scaled);
