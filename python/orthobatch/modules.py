@@ -167,7 +167,7 @@ class BatchOrthoLayer(nn.Module):
         if type(tape) is not Tensor or _is_compiling() or torch._C._get_tracing_state() is not None:
             return
         try:
-            samples, _, null, _, unfolded = tape[:5].tolist()
+            samples, _, null, _, unfolded, empty = tape.narrow(0, 0, 6).tolist()
         except (RuntimeError, NotImplementedError):  # meta tensors and those of functorch: no values
             return
         if samples == 0:
@@ -177,7 +177,7 @@ class BatchOrthoLayer(nn.Module):
         own["_rank"] = x.dim()
         if unfolded:
             own["unfolded"] = self.unfolded + 1
-        if (null or self.sample_stride > 1) and not self._warned:
+        if (null or empty or self.sample_stride > 1) and not self._warned:
             text = ops.warning(tape, self._text)
             if text:
                 own["_warned"] = True

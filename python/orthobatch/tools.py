@@ -139,16 +139,17 @@ class LayerSummary:
     null: int = 0
     exchanges: int = 0
     unfolded: int = 0  # batches so far that a folded layer could not fold
+    empty: int = 0  # directions with less variance than ε, divided by about √ε
 
 
 class Summary(List[LayerSummary]):
     """Every layer of a net; prints as a table."""
 
     def __str__(self) -> str:
-        header = ["layer", "spec", "channels", "condition", "eff.rank", "floored", "null", "exchanged", "unfolded"]
+        header = ["layer", "spec", "channels", "condition", "eff.rank", "floored", "empty", "exchanged", "unfolded"]
         rows = [
             [s.name, s.spec, str(s.num_features), f"{s.condition_number:.3g}", f"{s.effective_rank:.2f}"]
-            + [str(v) for v in (s.floored, s.null, s.exchanges, s.unfolded)]
+            + [str(v) for v in (s.floored, s.null + s.empty, s.exchanges, s.unfolded)]
             for s in self
         ]
         return _table([header] + rows, left=2)
@@ -164,7 +165,7 @@ def summary(model: nn.Module) -> Summary:
         s = LayerSummary(path, layer.spec, layer.num_features)
         if layer._tape is not None:
             conditioned = ops.conditioned(layer._tape, layer.weight, layer._text)
-            s.samples, s.floored, s.null, s.exchanges = (int(v) for v in layer._tape[:4])
+            s.samples, s.floored, s.null, s.exchanges, _, s.empty = (int(v) for v in layer._tape[:6])
             s.condition_number = ops.condition_number(*conditioned)
             s.effective_rank = ops.effective_rank(conditioned[0], 1.0, conditioned[1])
             s.unfolded = layer.unfolded
