@@ -217,7 +217,7 @@ def _set(module: Any, folded: List[Tensor]) -> bool:
     if folded:
         old = module.weight
         for name, value in zip(("weight", "bias"), folded):
-            value = value.to(old).contiguous()
+            value = value.reshape(old.shape if name == "weight" else -1).to(old).contiguous()
             setattr(module, name, nn.Parameter(value, requires_grad=old.requires_grad))
     return bool(folded)
 
@@ -237,7 +237,10 @@ def _fold_before(module: Any, map: _Map) -> bool:
     padding = getattr(module, "padding", "valid")
     pads = padding == "same" or (padding != "valid" and any(padding))
     zeros = pads and module.padding_mode == "zeros"
-    return _set(module, ops.fold_before(map, module.weight, module.bias, getattr(module, "groups", 1), zeros))
+    weight = module.weight
+    if isinstance(module, nn.Linear):  # of (C, places), flattened
+        weight = weight.view(weight.size(0), map[0].size(0), -1)
+    return _set(module, ops.fold_before(map, weight, module.bias, getattr(module, "groups", 1), zeros))
 
 
 def _plain(norm: Any, map: _Map) -> nn.Module:
@@ -251,7 +254,7 @@ def _plain(norm: Any, map: _Map) -> nn.Module:
             made.append(PointwiseAffine(torch.block_diag(*weight.split(width)).to(like), bias.to(like)))
         else:
             conv = CONVOLUTIONS[norm._dims](n, n, 1, groups=n // width, device=like.device, dtype=like.dtype)
-            _set(conv, [weight.reshape(conv.weight.shape), bias])
+            _set(conv, [weight, bias])
             made.append(conv)
     module = made[0] if len(made) == 1 else nn.Sequential(*made)
     module._forward_hooks.update(norm._forward_hooks)
