@@ -24,12 +24,12 @@ Sequential trained_net() {
 }
 
 TEST(Convert, EvaluatesAsBeforeWithTheSameParameters) {
-  const Sequential net = trained_net();
+  Sequential net = trained_net();
   const Tensor x = torch::randn({4, 3, 9, 9});
   net->eval();
   const Tensor before = net->forward(x);
   for (const char* spec : {"ZCA(1e-5)", "ZCA(1e-5, group_size=4)", "BN", "LDL(1e-5)"}) {
-    const Sequential ours = convert(net, spec);
+    Sequential ours = convert(net, spec);
     EXPECT_FALSE(ours->is_training());
     EXPECT_LT(test::relative_error(ours->forward(x), before), 1e-5) << spec;
     const auto layers = layers_of(*ours);
@@ -52,7 +52,7 @@ TEST(Convert, AnOptimizerMadeBeforeGoesOn) {
 }
 
 TEST(Convert, AStateOfABatchNormLoadsIntoAnyLayer) {
-  const Sequential net = trained_net();
+  Sequential net = trained_net();
   std::stringstream stream;
   torch::save(net, stream);
   Sequential ours;
@@ -69,10 +69,10 @@ TEST(Convert, AStateOfABatchNormLoadsIntoAnyLayer) {
 }
 
 TEST(FoldTraining, HasAnInverse) {
-  const Sequential net = convert(trained_net(), "ZCA(1e-5)");
+  Sequential net = convert(trained_net(), "ZCA(1e-5)");
   net->push_back("conv3", Conv2d(5, 4, 3));
   const Tensor x = torch::randn({4, 3, 9, 9});
-  const Sequential folded = fold_training(net), back = unfold_training(folded);
+  Sequential folded = fold_training(net), back = unfold_training(folded);
   EXPECT_EQ(folded->size(), net->size() - 1);
   EXPECT_EQ(back->size(), net->size());
   EXPECT_EQ(folded->named_children().keys().back(), "conv3");
@@ -82,7 +82,7 @@ TEST(FoldTraining, HasAnInverse) {
 }
 
 TEST(Freeze, EvaluatesInTrainingUntilUnfrozen) {
-  const Sequential net = convert(trained_net(), "ZCA(1e-5)");
+  Sequential net = convert(trained_net(), "ZCA(1e-5)");
   const Tensor x = torch::randn({4, 3, 9, 9});
   net->eval();
   const Tensor evaluated = net->forward(x);

@@ -17,6 +17,7 @@ from .fold import fold, fold_training, unfold_training
 from .folded import FoldedConv1d, FoldedConv2d, FoldedConv3d, FoldedLinear
 from .modules import BatchOrtho1d, BatchOrtho2d, BatchOrtho3d, BatchOrthoLayer
 from .processes import convert_sync
+from .recent import auto_update_statistics
 from .tools import (
     check,
     covariance,
@@ -34,7 +35,7 @@ __version__: str = _ops.version()
 
 __all__ = [
     "BatchOrtho1d", "BatchOrtho2d", "BatchOrtho3d", "BatchOrthoLayer", "FoldedConv1d", "FoldedConv2d", "FoldedConv3d",
-    "FoldedLinear", "bn", "check", "convert", "convert_sync", "covariance", "fold", "fold_training", "freeze",
+    "FoldedLinear", "auto_update_statistics", "bn", "check", "convert", "convert_sync", "covariance", "fold", "fold_training", "freeze",
     "functional", "layers_of", "ldl", "load_archive", "methods", "name_layers", "norm_layer", "save_archive", "summary",
     "unfold_training", "unfreeze", "update_statistics", "whiteness_error", "zca", "zca16", "zca64", "zcae", "zcam",
 ]  # fmt: skip

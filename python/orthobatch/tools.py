@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from ._library import ops
 from .modules import BatchOrthoLayer
@@ -59,43 +61,26 @@ def unfreeze(model: nn.Module) -> nn.Module:
     return model
 
 
-@torch.no_grad()
-def update_statistics(
-    model: nn.Module, loader: Iterable[Any], *, batches: Optional[int] = None, device: Optional[Any] = None
-) -> int:
-    """Computes the running statistics again with the present weights, all batches counting the same.
+@contextlib.contextmanager
+def fresh_statistics(model: nn.Module) -> Iterator[None]:
+    """The running statistics as new, and averaging what the net is called with meanwhile, all batches equally.
 
-    Everything but our layers is in evaluation meanwhile, so dropout is off. Returns the number of batches; where it
-    fails, the statistics are as before.
-
-    Args:
-        model: the net.
-        loader: batches; each a tensor, or a sequence whose first element is one.
-        batches: take no more than these.
-        device: where batches go first.
-
-    >>> orthobatch.update_statistics(net, loader, batches=100)
+    Everything but our layers is in evaluation, so dropout is off, and there are no gradients. Where it fails, the
+    statistics are as before.
     """
-    if batches is not None and batches < 1:
-        raise ValueError(f"update_statistics: expected one batch or more, got {batches}")
     tracked = [layer for _, layer in layers_of(model) if layer.running_mean is not None]
-    if not tracked:
-        return 0
     modes = {m: m.training for m in model.modules()}
     options = [(layer.momentum, layer.frozen) for layer in tracked]
     before = [[b.clone() for b in layer.buffers()] for layer in tracked]
-    seen = 0
     try:
         model.eval()
         for layer in tracked:
             layer.reset_running_stats()
             layer.momentum, layer.frozen, layer.training = None, False, True
-        for batch in itertools.islice(loader, batches):
-            x = batch[0] if isinstance(batch, (list, tuple)) else batch
-            model(x if device is None else x.to(device))
-            seen += 1
-        if not any(int(layer.num_batches_tracked) for layer in tracked):
-            raise ValueError(f"update_statistics: expected at least one batch with samples, got {seen} without")
+        with torch.no_grad():
+            yield
+        if tracked and not any(int(layer.num_batches_tracked) for layer in tracked):
+            raise ValueError("update_statistics: expected at least one batch with samples, got none")
     except BaseException:
         for layer, old in zip(tracked, before):
             for buffer, value in zip(layer.buffers(), old):
@@ -106,6 +91,33 @@ def update_statistics(
             layer.momentum, layer.frozen = momentum, frozen
         for module, mode in modes.items():
             module.training = mode
+
+
+def update_statistics(
+    model: nn.Module, loader: Iterable[Any], *, batches: Optional[int] = None, device: Optional[Any] = None
+) -> int:
+    """Computes the running statistics again with the present weights, all batches counting the same.
+
+    Everything but our layers is in evaluation meanwhile, so dropout is off. Returns the number of batches; where it
+    fails, the statistics are as before.
+
+    Args:
+        model: the net.
+        loader: batches; each a tensor, a sequence whose first element is one, or a dict of the net's arguments.
+        batches: take no more than these.
+        device: where batches go first.
+
+    >>> orthobatch.update_statistics(net, loader, batches=100)
+    """
+    if batches is not None and batches < 1:
+        raise ValueError(f"update_statistics: expected one batch or more, got {batches}")
+    seen = 0
+    with fresh_statistics(model):
+        for batch in itertools.islice(loader, batches):
+            x = batch[0] if isinstance(batch, (list, tuple)) else batch
+            x = x if device is None else tree_map(lambda t: t.to(device) if isinstance(t, Tensor) else t, x)
+            model(**x) if isinstance(x, Mapping) else model(x)
+            seen += 1
     return seen
 
 
