@@ -144,9 +144,18 @@ TEST(FoldedModule, RefusesWhatThePairRefuses) {
   };
   says(torch::randn({2, 6, 5}), "expected 4D input");
   says(torch::randn({2, 5, 5, 5}), "expected 6 channels");
-  says(torch::randn({1, 6, 1, 1}), "Expected more than 1 value per channel");
   says(torch::full({2, 6, 5, 5}, NAN), "expected finite input");
   says(torch::randn({2, 6, 5, 2}), "expected at least 3 places in direction 1, got 2");
+  FoldedConv2d pointwise(norm, conv2d({6, 4, 1}));
+  EXPECT_NE(test::message_of([&] {
+              pointwise(torch::randn({1, 6, 1, 1}));
+            }).find("Expected more than 1 value per channel"),
+            std::string::npos);
+  FoldedConv2d still(norm, conv2d(torch::nn::Conv2dOptions(6, 4, 3).stride(0)));
+  EXPECT_NE(test::message_of([&] {
+              still(torch::randn({2, 6, 5, 5}));
+            }).find("stride is at least 1"),
+            std::string::npos);
   EXPECT_EQ(norm->num_batches_tracked.item<int64_t>(), 0);
   EXPECT_NE(test::message_of([] {
               FoldedConv2d(BatchOrtho2d(6, "BN"), conv2d({5, 4, 3}));

@@ -64,7 +64,7 @@ TEST(State, SetFromOutsideIsCheckedByEveryForward) {
           },
           {"running_cov of size [4, 4], got [1, 1]"});
   refused("LDL", [](BatchOrtho2dImpl& l) { l.running_cov.set_data(torch::eye(4)); },
-          {"running covariance", "in double, got Float"});
+          {"running_cov", "as Double, got Float"});
   refused("BN", [](BatchOrtho2dImpl& l) { l.running_var.set_data(torch::ones({5})); },
           {"running_var of size [4], got [5]"});
   refused("ZCA->W->Gamma", [](BatchOrtho2dImpl& l) { l.skew.set_data(torch::zeros({3})); },

@@ -112,8 +112,9 @@ bool fold_into_conv(torch::nn::AnyModule& next, const Map& map) {
 
 bool fold_into_linear(torch::nn::AnyModule& next, const Map& map) {
   const auto linear = as<torch::nn::LinearImpl>(next);
+  const Tensor by_place = linear->weight.view({linear->weight.size(0), map[0].size(0), -1});
   const std::vector<Tensor> folded =
-      ops::inference::fold_before(map, linear->weight, optional(linear->bias), 1, false);
+      ops::inference::fold_before(map, by_place, optional(linear->bias), 1, false);
   if (folded.empty()) return false;
   next = linear_like(*linear, folded[0], folded[1]);
   return true;
