@@ -230,7 +230,7 @@ TEST(FoldTraining, JoinsThePairsOfASequential) {
   Sequential folded = fold_training(net);
   std::vector<std::string> names;
   for (const auto& child : folded->named_children()) names.push_back(child.key());
-  EXPECT_EQ(names, (std::vector<std::string>{"0", "1", "2", "4", "5", "6", "7", "11"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"0", "1", "3", "4", "5", "6", "10", "12"}));
   EXPECT_TRUE(folded->children()[2]->as<FoldedConv2d>());
   EXPECT_TRUE(folded->children()[6]->as<FoldedLinear>());
   EXPECT_TRUE(folded->children()[7]->as<FoldedLinear>());

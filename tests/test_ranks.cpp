@@ -224,13 +224,13 @@ TEST(RanksOfALayer, WhatOneRankCannotTakeAllRefuse) {
     if (k == 1) x[0][2][1][1] = std::numeric_limits<double>::quiet_NaN();
     said[k] = what_is_said([&] { layers[k](x); });
   });
-  test::expect_says(said[0], {"expected finite input", "on some rank", "unchanged"});
+  test::expect_says(said[0], {"expected finite input", "in some process", "unchanged"});
   test::expect_says(said[1], {"expected finite input, got 1 NaN", "[0, 2, 1, 1]", "unchanged"});
   on_ranks(2, [&](int64_t k) {
     said[k] = what_is_said([&] { layers[k](torch::empty({0, 6, 3, 3}, torch::kDouble)); });
   });
   for (const std::string& s : said)
-    test::expect_says(s, {"more than 1 value", "got 0 on all ranks"});
+    test::expect_says(s, {"more than 1 value", "got 0 in all processes together"});
   for (const BatchOrtho2d& layer : layers) EXPECT_EQ(layer->num_batches_tracked.item<int64_t>(), 0);
 }
 
@@ -247,7 +247,7 @@ TEST(RanksOfALayer, SynchronizeComparesTheNets) {
     EXPECT_FALSE(other[1]->as<BatchOrtho2dImpl>()->options.process_group());
   });
   for (const std::string& s : said)
-    test::expect_says(s, {"expected the same layers on all ranks", "rank 1 has others"});
+    test::expect_says(s, {"expected the same layers in all processes", "rank 1 has others"});
 }
 
 }  // namespace
