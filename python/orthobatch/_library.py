@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
+from typing import Optional
 
 import torch
 
 _NAME = "liborthobatch.so"
 
 
-def _load() -> None:
+def _load() -> Optional[str]:
     if hasattr(torch.ops.orthobatch, "train"):  # a program that links the library
-        return
+        return None
     path = Path(__file__).absolute().parent / _NAME
     if not path.exists():
         raise ImportError(
@@ -26,7 +28,9 @@ def _load() -> None:
             f"orthobatch: {path} does not load with torch {torch.__version__}; it was built for "
             f"another one ({error})"
         ) from error
+    return os.fspath(path)
 
 
-_load()
+# Functions that are no operators, as they take addresses.
+functions = ctypes.CDLL(_load())
 ops = torch.ops.orthobatch

@@ -9,11 +9,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ._library import ops
+from ._library import functions
 
 _Doubles = ctypes.POINTER(ctypes.c_double)
 _Gather = ctypes.CFUNCTYPE(ctypes.c_void_p, _Doubles, ctypes.c_int64, _Doubles)
 _Sum = ctypes.CFUNCTYPE(ctypes.c_void_p, _Doubles, ctypes.c_int64)
+functions.orthobatch_add_group.argtypes = [ctypes.c_int64, ctypes.c_int64, _Gather, _Sum]
+functions.orthobatch_add_group.restype = ctypes.c_int64
+functions.orthobatch_remove_group.argtypes = [ctypes.c_int64]
+functions.orthobatch_remove_group.restype = None
 
 
 def _tensor(at: Any, count: int) -> Tensor:
@@ -73,10 +77,9 @@ class Group:
             dist.all_reduce(_tensor(values, count), group=group())
 
         kept += [_Gather(guarded(gather)), _Sum(guarded(add))]
-        addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in kept]
         self._made_for, self._kept = group, kept
-        self._number = ops.add_group(rank, size, *addresses)
-        weakref.finalize(self, ops.remove_group, self._number).atexit = False
+        self._number = functions.orthobatch_add_group(rank, size, *kept)
+        weakref.finalize(self, functions.orthobatch_remove_group, self._number).atexit = False
 
 
 def convert_sync(module: nn.Module, process_group: Optional[Any] = None) -> nn.Module:

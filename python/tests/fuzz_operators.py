@@ -95,7 +95,6 @@ def calls():
         "layer": [2, 6, spec, 1, False, 0, "norm"],
         "statistic_sizes": [text],
         "warning": [tape, text],
-        "remove_group": [5],
         "with_eps": [spec, 1e-3],
         "same_state": [spec, "ZCA(1e-3)"],
         "traits": [spec],

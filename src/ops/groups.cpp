@@ -128,15 +128,14 @@ std::function<core::GradientSums()> sum_over_processes(const std::shared_ptr<Col
   };
 }
 
-int64_t add_group(int64_t rank, int64_t size, int64_t gather, int64_t sum) {
-  auto group = std::make_shared<Foreign>(rank, size, reinterpret_cast<GatherFunction>(gather),
-                                         reinterpret_cast<SumFunction>(sum));
+int64_t orthobatch_add_group(int64_t rank, int64_t size, GatherFunction gather, SumFunction sum) {
+  auto group = std::make_shared<Foreign>(rank, size, gather, sum);
   const std::lock_guard<std::mutex> lock(groups().mutex);
   groups().kept[group->number()] = group;
   return group->number();
 }
 
-void remove_group(int64_t number) {
+void orthobatch_remove_group(int64_t number) {
   std::shared_ptr<Collectives> last;  // freed outside the lock
   const std::lock_guard<std::mutex> lock(groups().mutex);
   const auto found = groups().kept.find(number);

@@ -23,10 +23,11 @@ std::function<core::GradientSums()> sum_over_processes(const std::shared_ptr<Col
 
 /// A group whose collectives are functions of another language, over arrays of doubles: `gather` has
 /// `all` filled with those of all processes, `sum` adds them up in place. Each returns null, or what
-/// went wrong. Kept until `remove_group`.
+/// went wrong. Kept until it is removed. No operators: an address cannot be checked.
 using GatherFunction = const char* (*)(const double* own, int64_t count, double* all);
 using SumFunction = const char* (*)(double* values, int64_t count);
-int64_t add_group(int64_t rank, int64_t size, int64_t gather, int64_t sum);
-void remove_group(int64_t number);
+extern "C" ORTHOBATCH_API int64_t orthobatch_add_group(int64_t rank, int64_t size,
+                                                       GatherFunction gather, SumFunction sum);
+extern "C" ORTHOBATCH_API void orthobatch_remove_group(int64_t number);
 
 }  // namespace orthobatch::ops

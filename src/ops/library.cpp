@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
-#include "ops/groups.h"
 #include "ops/operators.h"
 #include "ops/tape.h"
 
@@ -94,8 +93,6 @@ TORCH_LIBRARY(orthobatch, m) {
       layer_text);
   m.def("statistic_sizes(str layer) -> (int[], int[])", sizes_of_statistic);
   m.def("warning(Tensor tape, str layer) -> str", warning);
-  m.def("add_group(int rank, int size, int gather, int sum) -> int", add_group);
-  m.def("remove_group(int number) -> ()", remove_group);
   m.def("replays_from_copies() -> int", replays_from_copies);
 }
 
