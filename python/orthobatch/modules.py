@@ -250,7 +250,7 @@ class BatchOrthoLayer(nn.Module):
 
     @torch.jit.unused
     def description(self) -> str:
-        """BatchOrtho2d(64, "ZCA(1e-5,1e12)"), with the name where it has one."""
+        """BatchOrtho2d(64, "ZCA(1e-5)"), with the name where it has one."""
         out = f'{type(self).__name__}({self.num_features}, "{self.spec}")'
         return f"{out} '{self.name}'" if self.name else out
 

@@ -30,7 +30,7 @@ const io::Names<ClaimFigure> claim_figures = {{ClaimFigure::best_error, "best_er
                                               {ClaimFigure::first_error, "first_error"},
                                               {ClaimFigure::train_loss, "train_loss"}};
 
-/// "ZCA_corr->W" of "ZCA_corr(0,inf)->W"
+/// "ZCA_corr->W" of "ZCA_corr(0)->W"
 std::string without_arguments(const std::string& row) {
   std::string out;
   int depth = 0;

@@ -23,7 +23,7 @@ struct Callee {
   const std::shared_ptr<const core::LayerAlgebra>& algebra;
   const torch::Tensor &weight, &bias, &skew;  // undefined where absent
 
-  /// BatchOrtho2d(64, "ZCA(1e-5,1e12)"), with the name where it has one.
+  /// BatchOrtho2d(64, "ZCA(1e-5)"), with the name where it has one.
   std::string description() const;
   core::LayerParameters parameters() const;
 };
