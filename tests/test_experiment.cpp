@@ -26,10 +26,11 @@ std::string complaint(const std::string& text) {
 }
 
 TEST(PaperExperiments, EveryRowOfBothTablesIsThere) {
-  EXPECT_EQ(experiment_names(), (std::vector<std::string>{"gradients", "mnist", "renyi", "svhn"}));
+  EXPECT_EQ(experiment_names(), (std::vector<std::string>{"gradients", "mnist", "renyi", "skew",
+                                                          "svhn-images", "svhn"}));
   const Experiment mnist = find_experiment("mnist");
   ASSERT_EQ(mnist.rows.size(), 5u);
-  EXPECT_EQ(mnist.rows[1].name, to_string(parse("ZCAM(1e-7,1e12,1/100)")));
+  EXPECT_EQ(mnist.rows[1].name, to_string(parse("ZCAM(1e-7,c=1/100)")));
   EXPECT_EQ(mnist.rows[2].paper.error_percent, 0.30);
   EXPECT_EQ(mnist.rows[2].paper.epoch, 25);
   EXPECT_EQ(mnist.figures.size(), 6u);
@@ -66,6 +67,23 @@ TEST(PaperExperiments, GradientsComeInPairs) {
     EXPECT_EQ(other->seeds, row.seeds) << exact;
   }
   EXPECT_EQ(pairs, 10u);
+}
+
+// One folder holds both, and a table's rows are those of the figure with all images.
+TEST(PaperExperiments, OfOneFolderShareTheirRuns) {
+  const auto shared = [](const char* one, const char* other) {
+    int64_t count = 0;
+    for (const ExperimentRow& a : find_experiment(one).rows)
+      for (const ExperimentRow& b : find_experiment(other).rows) {
+        if (run_folder_path("DIR", a, 1) != run_folder_path("DIR", b, 1)) continue;
+        EXPECT_EQ(deciding_settings(a.config), deciding_settings(b.config)) << a.name;
+        ++count;
+      }
+    return count;
+  };
+  EXPECT_EQ(shared("svhn", "svhn-images"), 3);
+  EXPECT_EQ(shared("gradients", "skew"), 3);
+  EXPECT_EQ(shared("gradients", "renyi"), 2);
 }
 
 TEST(Experiments, RowsInheritAndOverride) {
@@ -164,9 +182,9 @@ TEST(Experiments, AMistakeIsPointedAt) {
 }
 
 TEST(Experiments, PatternsTakeNamesWithAndWithoutArguments) {
-  EXPECT_TRUE(row_matches("ZCAE", "ZCAE(1e-7,1e12)"));
-  EXPECT_TRUE(row_matches("ZCA*", "ZCAM(1e-5,1e12,1/10)"));
-  EXPECT_TRUE(row_matches("ZCA_corr->W", "ZCA_corr(0,inf)->W"));
+  EXPECT_TRUE(row_matches("ZCAE", "ZCAE(1e-7)"));
+  EXPECT_TRUE(row_matches("ZCA*", "ZCAM(1e-5,c=1/10)"));
+  EXPECT_TRUE(row_matches("ZCA_corr->W", "ZCA_corr(0)->W"));
   EXPECT_TRUE(row_matches("*->W", "BN->W"));
   EXPECT_FALSE(row_matches("BN", "BN->W"));
   EXPECT_FALSE(row_matches("ZCA", "ZCAM(1e-5)"));
