@@ -26,8 +26,9 @@ std::string complaint(const std::string& text) {
 }
 
 TEST(PaperExperiments, EveryRowOfBothTablesIsThere) {
-  EXPECT_EQ(experiment_names(), (std::vector<std::string>{"gradients", "mnist", "renyi", "skew",
-                                                          "svhn-images", "svhn"}));
+  EXPECT_EQ(experiment_names(),
+            (std::vector<std::string>{"cifar10", "fashion-mnist", "gradients", "mnist", "renyi",
+                                      "skew", "svhn-images", "svhn"}));
   const Experiment mnist = find_experiment("mnist");
   ASSERT_EQ(mnist.rows.size(), 5u);
   EXPECT_EQ(mnist.rows[1].name, to_string(parse("ZCAM(1e-7,c=1/100)")));
@@ -40,6 +41,23 @@ TEST(PaperExperiments, EveryRowOfBothTablesIsThere) {
   EXPECT_EQ(svhn.rows[18].paper.error_percent, 8.10);
   EXPECT_FALSE(svhn.rows[19].paper.error_percent) << "the paper has no number for PCA";
   EXPECT_EQ(svhn.loss_share, 10);
+}
+
+TEST(PaperExperiments, OtherDataHasTheSameRows) {
+  const std::pair<const char*, const char*> pairs[] = {{"svhn", "cifar10"},
+                                                       {"mnist", "fashion-mnist"}};
+  for (const auto& [paper, other] : pairs) {
+    const Experiment a = find_experiment(paper), b = find_experiment(other);
+    ASSERT_EQ(a.rows.size(), b.rows.size());
+    for (size_t i = 0; i < a.rows.size(); ++i) {
+      EXPECT_EQ(a.rows[i].name, b.rows[i].name);
+      EXPECT_EQ(a.rows[i].seeds, b.rows[i].seeds);
+      EXPECT_EQ(b.rows[i].config.epochs, paper_config(b.rows[i].config.data, "BN").epochs);
+      EXPECT_FALSE(b.rows[i].paper.error_percent);
+    }
+    ASSERT_EQ(a.claims.size(), b.claims.size());
+    for (size_t i = 0; i < a.claims.size(); ++i) EXPECT_EQ(a.claims[i].text, b.claims[i].text);
+  }
 }
 
 // The mean cross-entropy is at least ln 2 times the share of wrong answers: what the paper prints

@@ -142,7 +142,7 @@ TEST(Schedule, LearningRateStopsAtItsLeast) {
 
 // Whatever the training loss does: halve in every epoch, stand still, go up and down.
 TEST(Schedule, TheRateFallsFourTimesInTheEpochsOfADataSet) {
-  for (const char* data : {"mnist", "svhn"}) {
+  for (const char* data : {"mnist", "svhn", "fashion-mnist", "cifar10"}) {
     const TrainConfig config = paper_config(data, "BN");
     for (const double factor : {0.5, 1.0, -1.0}) {
       Counted s(config.schedule);
@@ -242,6 +242,16 @@ TEST(Config, NetsOfThePaper) {
   EXPECT_EQ(svhn.augment.rotation, 0);
   EXPECT_EQ(svhn.augment.zoom_in, 2);
   EXPECT_EQ(svhn.augment.zoom_out, 0);
+
+  const TrainConfig cifar = paper_config("cifar10", "BN"),
+                    fashion = paper_config("fashion-mnist", "BN");
+  EXPECT_EQ(cifar.net.blocks[0].channels, 32);
+  EXPECT_EQ(cifar.augment.zoom_in, 2);
+  EXPECT_TRUE(cifar.augment.mirror);
+  EXPECT_FALSE(svhn.augment.mirror);
+  EXPECT_EQ(fashion.net.blocks[0].channels, 16);
+  EXPECT_EQ(fashion.augment.zoom_out, 4);
+  EXPECT_EQ(fashion.augment.rotation, 0);
 }
 
 TEST(Config, AnErrorNamesThePlace) {
@@ -261,7 +271,8 @@ TEST(Config, AnErrorNamesThePlace) {
   has(complaint("{\"blocks\": [{\"fov\": 3}]}"),
       "blocks[0]: channels: expected an integer, 1 to 65536, found 0");
   has(complaint("{\"blocks\": []}"), "blocks");
-  has(complaint("{\"data\": \"cifar\"}"), "expected mnist, svhn, svhn-train or synthetic");
+  has(complaint("{\"data\": \"cifar\"}"),
+      "expected mnist, fashion-mnist, cifar10, svhn, svhn-train or synthetic");
   has(complaint("{\"layer\": \"ZCB\"}"), "did you mean 'ZCA'");
   has(complaint("{\"epochs\": 0}"), "epochs");
   has(complaint("{\"augment\": {\"zoom_out\": 20}}"), "zoom_out: expected 0 to 14, found 20");

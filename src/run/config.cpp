@@ -59,6 +59,7 @@ void deciding_members(Config& c, const std::string& layer, Fields& f) {
     g.number("zoom_out", c.augment.zoom_out, {0, 14});  // pixels
     g.number("zoom_in", c.augment.zoom_in, {0, 14});
     g.number("rotation", c.augment.rotation, {0, 180});  // degrees
+    g.flag("mirror", c.augment.mirror);
   });
   f.choice("head", c.net.head, heads);
   f.choice("padding", c.net.padding, paddings);
@@ -189,12 +190,16 @@ TrainConfig column_of(bool svhn, const std::string& layer) {
 
 TrainConfig paper_config(const std::string& data, const std::string& layer) {
   data::require_data_name(data);
-  const bool own = data::is_own_data(data), svhn = data.rfind("svhn", 0) == 0;
+  const bool own = data::is_own_data(data), cifar = data == "cifar10";
+  const bool svhn = data.rfind("svhn", 0) == 0 || cifar, fashion = data == "fashion-mnist";
   TrainConfig config = column_of(own || svhn, layer);
   config.data = data;
-  if (!own) config.augment = svhn ? data::Augmentation{0, 2, 0} : data::Augmentation{4, 4, 20};
+  if (!own)
+    config.augment =
+        svhn ? data::Augmentation{0, 2, 0, cifar} : data::Augmentation{4, 4, fashion ? 0.0 : 20.0};
   // docs/experiments.md says what these were chosen by.
   if (svhn) set_pace(config, {0.1, 2, 3, 16});
+  if (fashion) set_pace(config, {0.1, 2, 3, 18});
   if (data == "mnist") set_pace(config, {0.05, 5, 10, 50});
   return config;
 }

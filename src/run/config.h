@@ -98,7 +98,7 @@ struct StopRules {
 constexpr int most_processes = 1 << 16;
 
 struct TrainConfig {
-  std::string data;        ///< mnist, svhn, svhn-train or synthetic; or a folder of one's own
+  std::string data;        ///< one of data_names(), or a folder of one's own
   int64_t subset = 0;      ///< only the first so many training images; 0: all
   std::string image_size;  ///< that those of a folder get, "32x32"; empty: as docs/data.md says
   data::Augmentation augment;
@@ -117,7 +117,8 @@ struct TrainConfig {
       10;  ///< between checkpoints inside an epoch; each epoch ends with one
 };
 
-/// The paper's column for a data set: nets, rules, augmentation; and epochs that let the whole of
+/// The paper's column for a data set: nets, rules, augmentation, those of SVHN for cifar10 and
+/// those of MNIST for fashion-mnist; and epochs that let the whole of
 /// the rules happen. `layer` in every block. For a folder of one's own that of SVHN, without
 /// augmentation, and with rules for any number of epochs.
 TrainConfig paper_config(const std::string& data, const std::string& layer);

@@ -47,7 +47,7 @@ ordered_json describe_data(const data::DataSet& data) {
                       {"mean", data.scale.mean},
                       {"deviation", data.scale.deviation},
                       {"labels_md5", labels.hex()}};
-  if (data.own) out["classes"] = data.classes;
+  if (data.own || data.classes != data::digit_names()) out["classes"] = data.classes;
   return out;
 }
 
