@@ -5,8 +5,9 @@
     PYTHONPATH=build/release/python /usr/bin/python3 examples/train_cifar10.py --norm batchnorm --out bn.jsonl
     … --norm 'ZCAM(1e-5, c=1/10, group_size=16)' --out zcam.jsonl
 
-One cycle of SGD, crops and flips. Each epoch appends a line of JSON to OUT: test error with the running statistics and
-with fresh ones of 5,000 training images, and the processor's seconds so far. The same command goes on where it stopped.
+One cycle of SGD, crops and flips. Each epoch is a line of JSON in OUT: test error with the running statistics and with
+fresh ones of 5,000 training images, and the processor's seconds of training so far. The same command goes on where it
+stopped. OMP_NUM_THREADS sets the number of threads.
 """
 
 import argparse
@@ -23,6 +24,8 @@ from torch import nn
 from torchvision.models.resnet import BasicBlock
 
 import orthobatch
+
+BATCH = 128
 
 
 def cifar10(folder, names):
@@ -68,17 +71,17 @@ def with_fresh_statistics(net, images):
     return net
 
 
-def train_epoch(net, optimizer, schedule, images, labels, batch):
+def train_epoch(net, optimizer, schedule, images, labels):
     net.train()
-    total = 0.0
-    for chosen in torch.randperm(len(labels)).split(batch)[: len(labels) // batch]:
+    losses = []
+    for chosen in torch.randperm(len(labels)).split(BATCH)[: len(labels) // BATCH]:
         loss = F.cross_entropy(net(augmented(images[chosen])), labels[chosen])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
-        total += float(loss.detach()) / (len(labels) // batch)
-    return total
+        losses.append(loss.item())
+    return sum(losses) / len(losses)
 
 
 def main():
@@ -86,10 +89,9 @@ def main():
     parser.add_argument("--norm", default="batchnorm", help="batchnorm, or a spec (default: %(default)s)")
     parser.add_argument("--out", type=Path, required=True, help="lines of JSON; the state is beside it, in OUT.pt")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ORTHOBATCH_DATA", "~/.cache/orthobatch")))
-    for name, default in {"epochs": 10, "batch": 128, "images": 50000, "seed": 1, "threads": 1}.items():
+    for name, default in {"epochs": 10, "images": 50000, "seed": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=default, help="default: %(default)s")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     folder = options.data.expanduser() / "cifar10"
     images, labels = (t[: options.images] for t in cifar10(folder, [f"data_batch_{k}" for k in range(1, 6)]))
@@ -97,10 +99,10 @@ def main():
 
     net = resnet20(options.norm).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(net.parameters(), 0.2, momentum=0.9, weight_decay=5e-4, nesterov=True)
-    steps = options.epochs * (len(labels) // options.batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, total_steps=steps)
+    steps = len(labels) // BATCH
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, epochs=options.epochs, steps_per_epoch=steps)
     parts, lines, seconds = {"net": net, "optimizer": optimizer, "schedule": schedule}, [], 0.0
-    settings = {k: v for k, v in vars(options).items() if k not in ("data", "out", "threads")}
+    settings = {k: v for k, v in vars(options).items() if k not in ("data", "out")}
     saved = Path(f"{options.out}.pt")
     if saved.exists():
         state = torch.load(saved)
@@ -113,7 +115,7 @@ def main():
 
     for epoch in range(len(lines) + 1, options.epochs + 1):
         start = time.process_time()
-        loss = train_epoch(net, optimizer, schedule, images, labels, options.batch)
+        loss = train_epoch(net, optimizer, schedule, images, labels)
         seconds += time.process_time() - start
         running, fresh = test_error(net, *test), test_error(with_fresh_statistics(net, images), *test)
         result = {"epoch": epoch, "train_loss": round(loss, 4), "running_error": running, "fresh_error": fresh}

@@ -24,6 +24,21 @@ std::string exchanges_text(const experiment::RowResult& row) {
                      exchanges, exchanges == 1 ? "" : "s", pivots);
 }
 
+/// Empty for fewer than two layers with a line.
+std::string trend_text(const experiment::ExperimentResult& result) {
+  const double images = static_cast<double>(result.experiment.trend_to);
+  std::string text;
+  int lines = 0;
+  if (images > 0)
+    for (const experiment::Trend& trend : experiment::trends_of(result.rows))
+      if (trend.line)
+        text += fmt::format("{}{} {:.2f} % (error ~ images^{:.2f})", lines++ > 0 ? ", " : "",
+                            trend.layer, trend.line->at(images), trend.line->exponent);
+  if (lines < 2) return "";
+  return fmt::format("Lines through the logarithms of error and images say, at {:.0f} images: {}.",
+                     images, text);
+}
+
 /// What the table comes to, but for the claims.
 std::vector<std::string> sentences(const experiment::ExperimentResult& result) {
   std::vector<std::string> out;
@@ -43,21 +58,6 @@ std::vector<std::string> sentences(const experiment::ExperimentResult& result) {
   if (!result.verdict.pairs.empty())
     out.push_back("Does the exact gradient change the order? " + answer_text(result.verdict));
   return out;
-}
-
-/// Empty for fewer than two layers with a line.
-std::string trend_text(const experiment::ExperimentResult& result) {
-  const double images = static_cast<double>(result.experiment.trend_to);
-  std::string text;
-  int lines = 0;
-  if (images > 0)
-    for (const experiment::Trend& trend : experiment::trends_of(result.rows))
-      if (trend.line)
-        text += fmt::format("{}{} {:.2f} % (error ~ images^{:.2f})", lines++ > 0 ? ", " : "",
-                            trend.layer, trend.line->at(images), trend.line->exponent);
-  if (lines < 2) return "";
-  return fmt::format("Lines through the logarithms of error and images say, at {:.0f} images: {}.",
-                     images, text);
 }
 
 }  // namespace
