@@ -20,11 +20,11 @@ LARGEST = ["256x32x32x32", "256x128x16x16", "256x128x14x14", "256x64x16x16"]
 DIGITS, STACK = ["mnist, batch 256", "svhn, batch 256"], ["stack, batch 64"]
 
 NONE, TORCH, GEMM, COMPOSED = "no normalisation", "torch BatchNorm2d", "4.5 N^2 M at the GEMM rate", "composed ZCA"
-ZCA, ROTATED = "ZCA(1e-5,1e12)", "ZCA(1e-5,1e12)->W->Gamma"
+ZCA, ROTATED = "ZCA(1e-5)", "ZCA(1e-5)->W->Gamma"
 OUR_BN, UNFOLDED, FOLDED = "ours, BN", "ours, ZCA, not folded", "ours, ZCA, folded"
-OTHERS = [f"{method}(1e-5,1e12)" for method in ("ZCA_corr", "ZCAE", "PCA")]
-OTHERS += ["LDL(1e-5)", "PLDLP(1e-5)", "ZCAM(1e-5,1e12,1/100)"]
-LAYERS = ["BN", ZCA, ROTATED, *OTHERS, "ZCA_spectral(1e-5,1e12)", "ZCAM_corr(1e-5,1e12,1/100)", "LDL_corr(1e-5)"]
+OTHERS = ["ZCA_corr(1e-5)", "ZCAE(1e-5)", "PCA(1e-5,1e12)"]
+OTHERS += ["LDL(1e-5)", "PLDLP(1e-5)", "ZCAM(1e-5,c=1/100)"]
+LAYERS = ["BN", ZCA, ROTATED, *OTHERS, "ZCA_spectral(1e-5,1e12)", "ZCAM_corr(1e-5,c=1/100)", "LDL_corr(1e-5)"]
 LAYERS += ["IterNorm(1e-5,5)"]
 INFERENCE = [f"{net}, batch {n}" for net in ("mnist", "svhn") for n in (1, 256)]
 

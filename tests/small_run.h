@@ -27,7 +27,7 @@ inline const DataSet& small_data() {
   return data;
 }
 
-inline TrainConfig small_config(const std::string& layer = "ZCA(1e-5,1e12)") {
+inline TrainConfig small_config(const std::string& layer = "ZCA(1e-5)") {
   TrainConfig config = paper_config("synthetic", layer);
   config.net.blocks = {{3, 1, 6, layer}, {4, 2, 8, layer}};
   config.schedule.batch = 64;

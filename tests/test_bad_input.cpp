@@ -23,7 +23,7 @@ TEST(BadInput, WrongRank) {
   expect_says(message_of([] {
                 BatchOrtho2d(4, "ZCA")->forward(torch::randn({3, 4}));
               }),
-              {"BatchOrtho2d(4, \"ZCA(1e-5,1e12)\")", "expected 4D input (got 2D input)"});
+              {"BatchOrtho2d(4, \"ZCA(1e-5)\")", "expected 4D input (got 2D input)"});
   expect_says(message_of([] {
                 BatchOrtho1d(4, "ZCA")->forward(torch::randn({3, 4, 5, 6}));
               }),
@@ -187,13 +187,13 @@ TEST(BadInput, ASecondDerivativeWithAllowUnusedIsRefusedToo) {
 // all.
 TEST(Singular, GivesFiniteOutputAndGradient) {
   for (std::string spec : {"BN(0)",
-                           "ZCA(0,inf)",
+                           "ZCA(0)",
                            "LDL(0)",
                            "PCA(0,inf)",
                            "PLDLP(0)",
-                           "ZCAE(0,inf)",
-                           "ZCAM(0,inf)",
-                           "ZCA_corr(0,inf)",
+                           "ZCAE(0)",
+                           "ZCAM(0)",
+                           "ZCA_corr(0)",
                            "LDL_corr(0)",
                            "ZCA_spectral(0,inf)",
                            "IterNorm(0)",
@@ -201,7 +201,7 @@ TEST(Singular, GivesFiniteOutputAndGradient) {
                            "LDL(1e-5)",
                            "PLDLP(1e-5)",
                            "PCA(1e-5)",
-                           "ZCA(0,inf)->W->Gamma",
+                           "ZCA(0)->W->Gamma",
                            "LDL(0,gradient=paper)",
                            "PLDLP(0,gradient=paper)",
                            "ZCA(0,inf,gradient=paper)",
@@ -240,7 +240,7 @@ TEST(Singular, IsWarnedOfOnceAndCounted) {
     }
   } counter;
   const WarningGuard guard(&counter);
-  BatchOrtho2d layer(6, "ZCA(0,inf)");
+  BatchOrtho2d layer(6, "ZCA(0)");
   Tensor x = test::correlated({8, 6, 4, 4}, 1, torch::kFloat);
   x.select(1, 2).zero_();
   for (int k = 0; k < 3; ++k) layer->forward(x);

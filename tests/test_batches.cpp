@@ -91,6 +91,30 @@ TEST(Augmentation, StaysWithinItsRanges) {
   }
 }
 
+TEST(Augmentation, MirrorsEveryOtherImage) {
+  Augmentation mirror;
+  mirror.mirror = true;
+  const ImageSet set = ramp(28);
+  Resampler resample(28, 28, 1, as_bytes);
+  std::vector<float> out(784);
+  int mirrored = 0;
+  for (int i = 0; i < 400; ++i) {
+    Random random(5, 1, i);
+    const Placement p = random_placement(mirror, 28, 28, random);
+    if (p.ux > 0) continue;
+    ++mirrored;
+    resample(set.image(0), p, out.data());
+    for (int x = 0; x < 28; ++x) ASSERT_NEAR(out[28 + x], set.pixels[28 + 27 - x], 1e-3);
+  }
+  EXPECT_NEAR(mirrored, 200, 40);
+  // Without it, what is drawn is what was drawn before there was such a thing.
+  Random with(6, 1, 1), without(6, 1, 1);
+  const Placement a = random_placement({4, 4, 20, true}, 28, 28, with);
+  const Placement b = random_placement({4, 4, 20}, 28, 28, without);
+  EXPECT_EQ(std::fabs(a.ux), b.ux);
+  EXPECT_EQ(a.uy, b.uy);
+}
+
 // --- batches -------------------------------------------------------------------------------------
 
 std::vector<Batch> epoch_of(const ImageSet& set, int threads, int64_t epoch, int64_t first = 0) {

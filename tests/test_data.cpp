@@ -12,11 +12,14 @@
 
 #include "data/batches.h"
 #include "data/catalogue.h"
+#include "data/cifar10.h"
 #include "data/idx.h"
 #include "data/mat.h"
 #include "data/mnist.h"
 #include "data/svhn.h"
 #include "data/synthetic.h"
+#include "image_writer.h"
+#include "io/checksum.h"
 #include "io/gzip.h"
 #include "io/temporary_folder.h"
 #include "mat_writer.h"
@@ -107,13 +110,122 @@ TEST(Mnist, RefusesFilesThatAreNotMnist) {
     write_file(folder.path(name), bytes.data(), bytes.size());
   };
   ImageSet train, test;
-  const auto load = [&] { load_mnist(folder.path(), train, test); };
+  const auto load = [&] { load_mnist(mnist(), folder.path(), train, test); };
   expect_words(refused(load), {"train-images-idx3-ubyte", "orthobatch data get mnist"});
   put("train-images-idx3-ubyte.gz", gzip(idx_bytes({2, 28, 28}, 2 * 784)));
   put("train-labels-idx1-ubyte", idx_bytes({2}, 2));
   expect_words(refused(load), {"train-images-idx3-ubyte.gz", "MD5", "6bbc9ace898e44ae57da46a3"});
-  EXPECT_NE(refused([&] { install_mnist(folder.path(), folder.path("out")); }), "");
+  EXPECT_NE(refused([&] { install_mnist(mnist(), folder.path(), folder.path("out")); }), "");
   EXPECT_FALSE(file_exists(folder.path("out/train-images-idx3-ubyte")));
+}
+
+TEST(Mnist, OtherSetsOfItsFormAreTold) {
+  const TemporaryFolder folder;
+  const Bytes images = idx_bytes({2, 28, 28}, 2 * 784);
+  write_file(folder.path("train-images-idx3-ubyte"), images.data(), images.size());
+  expect_words(refused([&] { install_mnist(fashion_mnist(), folder.path(), folder.path("out")); }),
+               {"train-images-idx3-ubyte", "that of Fashion-MNIST"});
+  EXPECT_EQ(mnist().files.size(), fashion_mnist().files.size());
+  EXPECT_EQ(fashion_classes().size(), 10u);
+}
+
+// --- CIFAR-10 ------------------------------------------------------------------------------------
+
+/// Image i of a file: label `first` + i, and colour c of pixel p is 7 i + 3 p + 50 c.
+uint8_t cifar_value(int i, int p, int c) { return static_cast<uint8_t>(7 * i + 3 * p + 50 * c); }
+
+Bytes cifar_binary(int images, int first) {
+  Bytes out;
+  for (int i = 0; i < images; ++i) {
+    out.push_back(static_cast<uint8_t>(first + i));
+    for (int c = 0; c < 3; ++c)
+      for (int p = 0; p < 1024; ++p) out.push_back(cifar_value(i, p, c));
+  }
+  return out;
+}
+
+Bytes cifar_png(int images) {
+  Bytes rows;
+  for (int i = 0; i < images; ++i)
+    for (int p = 0; p < 1024; ++p)
+      for (int c = 0; c < 3; ++c) rows.push_back(cifar_value(i, p, c));
+  return test::png_of(1024, images, 3, rows);
+}
+
+/// A set of three files: training images with labels 0, 1 and 2, 3, 4, test images with 5, 6.
+struct SmallCifar {
+  TemporaryFolder folder;
+  std::map<std::string, Bytes> contents = {
+      {"one", cifar_binary(2, 0)}, {"two", cifar_binary(3, 2)}, {"test", cifar_binary(2, 5)}};
+  CifarFiles files;
+
+  SmallCifar() {
+    for (const char* name : {"one", "two", "test"}) {
+      const Bytes& bytes = contents.at(name);
+      files.push_back({name, md5_hex(bytes.data(), bytes.size()), bytes.size() / 3073});
+    }
+  }
+  void put(const std::string& name, const Bytes& bytes) const {
+    write_file(folder.path(name), bytes.data(), bytes.size());
+  }
+  void put_package() const {
+    for (const CifarFile& file : files) put(file.name + ".png", cifar_png(file.images));
+    write_file(folder.path("train_lables.json"), "[0,1,2,3,4]");
+    write_file(folder.path("test_lables.json"), "[5,6]");
+  }
+  std::string refusal() const {
+    const std::string out = refused([&] { install_cifar10(folder.path(), installed(), files); });
+    if (!out.empty()) EXPECT_FALSE(file_exists(installed())) << "half of it was installed";
+    return out;
+  }
+  std::string installed() const { return folder.path("installed"); }
+};
+
+TEST(Cifar10, ThePackageBecomesTheBinaryVersion) {
+  const SmallCifar cifar;
+  cifar.put_package();
+  EXPECT_EQ(cifar.refusal(), "");
+  for (const auto& [name, bytes] : cifar.contents)
+    EXPECT_EQ(read_file(join_path(cifar.installed(), name + ".bin")), bytes) << name;
+
+  ImageSet train, test;
+  load_cifar10(cifar.installed(), train, test, cifar.files);
+  EXPECT_EQ(train.labels, (std::vector<Label>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(test.labels, (std::vector<Label>{5, 6}));
+  EXPECT_EQ(train.pixels.size(), 5u * 3072);
+  for (int c = 0; c < 3; ++c) EXPECT_EQ(train.image(4)[3 * 33 + c], cifar_value(2, 33, c));
+
+  // The binary version itself.
+  const TemporaryFolder copy;
+  install_cifar10(cifar.installed(), copy.path(), cifar.files);
+  EXPECT_EQ(read_file(copy.path("two.bin")), cifar.contents.at("two"));
+}
+
+TEST(Cifar10, NothingIsWrittenOfWhatIsNotTheOriginal) {
+  const SmallCifar cifar;
+  expect_words(cifar.refusal(), {"one.bin", "none", "orthobatch data get cifar10"});
+  cifar.put("one.bin", cifar.contents.at("one"));
+  cifar.put("two.bin", cifar_binary(3, 1));
+  expect_words(cifar.refusal(), {"two.bin", "MD5 of the content", "that of CIFAR-10"});
+  cifar.put("two.bin", cifar_binary(2, 2));
+  expect_words(cifar.refusal(), {"two.bin", "size", "9219 bytes", "6146 bytes"});
+
+  cifar.put_package();
+  cifar.put("test.png", cifar_png(3));
+  expect_words(cifar.refusal(), {"test.png", "expected 1024×2 pixels of 3 channels", "1024×3"});
+  Bytes cut = cifar_png(2);
+  cut.resize(cut.size() / 2);
+  cifar.put("test.png", cut);
+  expect_words(cifar.refusal(), {"test.png", "PNG"});
+  cifar.put_package();
+  write_file(cifar.folder.path("test_lables.json"), "[6,5]");
+  expect_words(cifar.refusal(), {"test.png", "MD5 of the content"});
+  for (const char* text : {"[5]", "[5,10]", "[5,-1]", "{}", "[5,\"6\"]"}) {
+    write_file(cifar.folder.path("test_lables.json"), text);
+    expect_words(cifar.refusal(), {"test_lables.json", "a list of 2 integers, 0 to 9"});
+  }
+  write_file(cifar.folder.path("test_lables.json"), "[5,");
+  EXPECT_NE(cifar.refusal(), "");
 }
 
 // --- mat -----------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ TEST(Diagnostics, WhitenessOfWhiteAndOther) {
 }
 
 TEST(Diagnostics, SummaryOfANet) {
-  torch::nn::Sequential net(torch::nn::Conv2d(3, 8, 3), BatchOrtho2d(8, "ZCAM(1e-5,1e12,1/2)"),
+  torch::nn::Sequential net(torch::nn::Conv2d(3, 8, 3), BatchOrtho2d(8, "ZCAM(1e-5,c=1/2)"),
                             torch::nn::Conv2d(8, 4, 3), BatchOrtho2d(4, "BN"));
   std::vector<LayerSummary> before = orthobatch::summary(*net);
   ASSERT_EQ(before.size(), 2u);
@@ -58,7 +58,7 @@ TEST(Diagnostics, SummaryOfANet) {
   net->forward(test::correlated({6, 3, 9, 9}, 1, torch::kFloat));
   const std::vector<LayerSummary> after = orthobatch::summary(*net);
   EXPECT_EQ(after[0].name, "1");
-  EXPECT_EQ(after[0].spec, "ZCAM(1e-5,1e12,1/2)");
+  EXPECT_EQ(after[0].spec, "ZCAM(1e-5,c=1/2)");
   EXPECT_EQ(after[0].samples, 6 * 7 * 7);
   EXPECT_LE(after[0].condition_number, 2.0 + 1e-9);
   EXPECT_GT(after[0].floored, 0);
@@ -67,7 +67,7 @@ TEST(Diagnostics, SummaryOfANet) {
   EXPECT_GE(after[1].condition_number, 1);
 
   const std::string table = to_string(after);
-  EXPECT_NE(table.find("ZCAM(1e-5,1e12,1/2)"), std::string::npos) << table;
+  EXPECT_NE(table.find("ZCAM(1e-5,c=1/2)"), std::string::npos) << table;
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
 }
 

@@ -29,7 +29,7 @@ on() {
   local host=$1 rank=$2
   shift 2
   RANK=$rank WORLD_SIZE=$size MASTER_ADDR=10.77.0.1 MASTER_PORT=29400 exec ip netns exec "$host" "$program" train \
-    --config config.json --data synthetic --layer 'ZCA(1e-5,1e12)' --subset 1000 --threads 1 --timeout $timeout "$@"
+    --config config.json --data synthetic --layer 'ZCA(1e-5)' --subset 1000 --threads 1 --timeout $timeout "$@"
 }
 # wait_until CONDITION…: waits for it, 20 s at most
 wait_until() {

@@ -59,7 +59,7 @@ mkdir dry && cd dry
   --patience 3 --processes 2 --dry-run > ../dry.json 2>err || fail "--dry-run: $(cat err)"
 grep -q '512 training and 2,000 test images, seed 7, 2 processes.*in runs/synthetic-ZCA' err || fail "--dry-run says: $(cat err)"
 json ../dry.json 'v["seed"] == 7 and v["stop"] == {"target_error": 1.5, "patience": 3, "from": 0} and v["processes"] == 2'
-json ../dry.json 'v["schedule"]["alpha_end"] == 0.97 and [b["layer"] for b in v["blocks"]] == ["ZCA(1e-5,1e12)"] * 2'
+json ../dry.json 'v["schedule"]["alpha_end"] == 0.97 and [b["layer"] for b in v["blocks"]] == ["ZCA(1e-5)"] * 2'
 "$program" train --config ../dry.json --dry-run --quiet > ../again.json || fail 'the config of a dry run'
 cmp ../dry.json ../again.json || fail '--config does not take back what --dry-run prints'
 expect 2 "did you mean 'ZCA'" train --layer ZCB --dry-run

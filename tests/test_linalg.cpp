@@ -175,10 +175,10 @@ TEST(LargeGradients, AtDistinctNearlyEqualAndEqualEigenvalues) {
       near[k] = 1.5 + 1e-12 * k;
     }
     for (const Vector& spectrum : {distinct, near, equal})
-      expect_gradient("ZCA(1e-5,1e12)", with_spectrum(spectrum, 7));
+      expect_gradient("ZCA(1e-5)", with_spectrum(spectrum, 7));
     expect_gradient("ZCA(1e-5,group_size=64)", with_spectrum(distinct, 7));
     if (n > 129) continue;
-    for (const char* spec : {"ZCA_corr(1e-5,1e12)", "LDL(1e-5)", "IterNorm(1e-5,5)"})
+    for (const char* spec : {"ZCA_corr(1e-5)", "LDL(1e-5)", "IterNorm(1e-5,5)"})
       expect_gradient(spec, with_spectrum(distinct, 7));
   }
 }

@@ -20,7 +20,7 @@ close() {
 }
 losses() { grep -oE '"(train|test)_loss":[0-9.e-]*' "$1/metrics.jsonl" | cut -d: -f2; }
 
-settings="--data synthetic --layer ZCA(1e-5,1e12) --subset 1000 --threads 1"
+settings="--data synthetic --layer ZCA(1e-5) --subset 1000 --threads 1"
 timeout=20
 cat > config.json <<'EOF'
 {"blocks": [{"channels": 8}, {"fov": 4, "stride": 2, "channels": 16}], "epochs": 1, "refresh_images": 501,

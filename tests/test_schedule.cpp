@@ -15,8 +15,19 @@ ScheduleRules rules_of(const std::string& data) {
   ScheduleRules rules = paper_config(data, "BN").schedule;
   rules.slow_improvement = 0.05;
   rules.slow_epochs = 1;
+  rules.slow_after = 0;
   return rules;
 }
+
+/// Numbers the epochs.
+class Counted : public Schedule {
+ public:
+  using Schedule::Schedule;
+  Decision finish_epoch(double loss) { return Schedule::finish_epoch(++epoch_, loss); }
+
+ private:
+  int64_t epoch_ = 0;
+};
 
 TEST(Config, ReadsTheNetsOptions) {
   const auto read = [](const char* text) {
@@ -34,7 +45,7 @@ TEST(Config, ReadsTheNetsOptions) {
 }
 
 TEST(Schedule, MnistColumn) {
-  Schedule s(rules_of("mnist"));
+  Counted s(rules_of("mnist"));
   EXPECT_EQ(s.now().batch, 256);
   EXPECT_EQ(s.now().learning_rate, 0.125);
   EXPECT_EQ(s.now().momentum, 0.9);
@@ -57,7 +68,7 @@ TEST(Schedule, MnistColumn) {
 }
 
 TEST(Schedule, SvhnColumn) {
-  Schedule s(rules_of("svhn"));
+  Counted s(rules_of("svhn"));
   s.finish_epoch(1.0);
   for (const int64_t batch : {512, 1024}) {
     EXPECT_TRUE(s.finish_epoch(1.0).slow);
@@ -75,7 +86,7 @@ TEST(Schedule, SvhnColumn) {
 }
 
 TEST(Schedule, SaysWhy) {
-  Schedule s(rules_of("mnist"));
+  Counted s(rules_of("mnist"));
   s.finish_epoch(0.5);
   const Decision enough = s.finish_epoch(0.4);
   EXPECT_EQ(enough.action, "none");
@@ -88,7 +99,7 @@ TEST(Schedule, SaysWhy) {
 TEST(Schedule, PatienceCountsEpochsInARow) {
   ScheduleRules rules = rules_of("mnist");
   rules.slow_epochs = 2;
-  Schedule s(rules);
+  Counted s(rules);
   s.finish_epoch(1.0);
   EXPECT_FALSE(s.finish_epoch(1.0).slow);
   EXPECT_FALSE(s.finish_epoch(0.5).slow);  // improved: counted anew
@@ -97,7 +108,7 @@ TEST(Schedule, PatienceCountsEpochsInARow) {
 }
 
 TEST(Schedule, AlphaGrowsToItsEnd) {
-  Schedule s(rules_of("mnist"));
+  Counted s(rules_of("mnist"));
   double before = 0;
   for (int epoch = 0; epoch < 100; ++epoch) {
     EXPECT_GE(s.now().alpha, before);
@@ -109,9 +120,9 @@ TEST(Schedule, AlphaGrowsToItsEnd) {
 }
 
 TEST(Schedule, RestoredGoesOnAsItWas) {
-  Schedule a(rules_of("svhn"));
+  Counted a(rules_of("svhn"));
   for (const double loss : {1.0, 0.8, 0.79, 0.7, 0.69}) a.finish_epoch(loss);
-  Schedule b(rules_of("svhn"));
+  Counted b(rules_of("svhn"));
   b.restore(a.state());
   for (const double loss : {0.68, 0.5, 0.49}) {
     EXPECT_EQ(a.finish_epoch(loss).action, b.finish_epoch(loss).action);
@@ -123,10 +134,49 @@ TEST(Schedule, RestoredGoesOnAsItWas) {
 TEST(Schedule, LearningRateStopsAtItsLeast) {
   ScheduleRules rules = rules_of("mnist");
   rules.min_learning_rate = 0.01;
-  Schedule s(rules);
+  Counted s(rules);
   for (int i = 0; i < 40; ++i) s.finish_epoch(1.0);
   EXPECT_EQ(s.now().learning_rate, 0.01);
   EXPECT_NE(s.finish_epoch(1.0).action.find("none"), std::string::npos);
+}
+
+// Whatever the training loss does: halve in every epoch, stand still, go up and down.
+TEST(Schedule, TheRateFallsFourTimesInTheEpochsOfADataSet) {
+  for (const char* data : {"mnist", "svhn", "fashion-mnist", "cifar10"}) {
+    const TrainConfig config = paper_config(data, "BN");
+    for (const double factor : {0.5, 1.0, -1.0}) {
+      Counted s(config.schedule);
+      double loss = 1, rate_at_largest = 0;
+      for (int64_t epoch = 1; epoch < config.epochs; ++epoch) {
+        loss = factor > 0 ? loss * factor : 1.0 + epoch % 3;
+        s.finish_epoch(loss);
+        if (rate_at_largest == 0 && s.now().batch == config.schedule.max_batch)
+          rate_at_largest = s.now().learning_rate;
+      }
+      EXPECT_EQ(s.now().batch, config.schedule.max_batch) << data << factor;
+      EXPECT_LE(s.now().learning_rate, rate_at_largest / 16) << data << factor;
+      EXPECT_GE(s.now().learning_rate, rate_at_largest / 512) << data << factor;
+    }
+  }
+}
+
+TEST(Schedule, AfterAnEpochAllCountAsSlow) {
+  ScheduleRules rules = rules_of("mnist");
+  rules.slow_epochs = 2;
+  rules.slow_after = 2;
+  Counted s(rules);
+  s.finish_epoch(1.0);
+  EXPECT_EQ(s.finish_epoch(0.5).reason, "training loss 0.5 is 50.00 % below 1, not less than 5 %");
+  const Decision third = s.finish_epoch(0.25);
+  EXPECT_FALSE(third.slow);
+  EXPECT_EQ(third.reason,
+            "training loss 0.25 is 50.00 % below 0.5, not less than 5 %; after epoch 2 every epoch "
+            "counts as slow (epoch 1 of 2)");
+  EXPECT_TRUE(s.finish_epoch(0.125).slow);
+  EXPECT_EQ(s.now().batch, 512);
+  EXPECT_FALSE(s.finish_epoch(0.06).slow);
+  EXPECT_TRUE(s.finish_epoch(0.03).slow);
+  EXPECT_EQ(s.now().batch, 1024);
 }
 
 // --- configs -------------------------------------------------------------------------------------
@@ -143,7 +193,7 @@ std::string complaint(const char* text) {
 }
 
 TEST(Config, RoundTrip) {
-  TrainConfig config = paper_config("svhn", "ZCA(1e-5,1e12)");
+  TrainConfig config = paper_config("svhn", "ZCA(1e-5)");
   config.threads = 2;
   config.net.blocks[1].layer = "BN->W";
   config.schedule.slow_improvement = 0.123;
@@ -192,6 +242,16 @@ TEST(Config, NetsOfThePaper) {
   EXPECT_EQ(svhn.augment.rotation, 0);
   EXPECT_EQ(svhn.augment.zoom_in, 2);
   EXPECT_EQ(svhn.augment.zoom_out, 0);
+
+  const TrainConfig cifar = paper_config("cifar10", "BN"),
+                    fashion = paper_config("fashion-mnist", "BN");
+  EXPECT_EQ(cifar.net.blocks[0].channels, 32);
+  EXPECT_EQ(cifar.augment.zoom_in, 2);
+  EXPECT_TRUE(cifar.augment.mirror);
+  EXPECT_FALSE(svhn.augment.mirror);
+  EXPECT_EQ(fashion.net.blocks[0].channels, 16);
+  EXPECT_EQ(fashion.augment.zoom_out, 4);
+  EXPECT_EQ(fashion.augment.rotation, 0);
 }
 
 TEST(Config, AnErrorNamesThePlace) {
@@ -211,7 +271,8 @@ TEST(Config, AnErrorNamesThePlace) {
   has(complaint("{\"blocks\": [{\"fov\": 3}]}"),
       "blocks[0]: channels: expected an integer, 1 to 65536, found 0");
   has(complaint("{\"blocks\": []}"), "blocks");
-  has(complaint("{\"data\": \"cifar\"}"), "expected mnist, svhn, svhn-train or synthetic");
+  has(complaint("{\"data\": \"cifar\"}"),
+      "expected mnist, fashion-mnist, cifar10, svhn, svhn-train or synthetic");
   has(complaint("{\"layer\": \"ZCB\"}"), "did you mean 'ZCA'");
   has(complaint("{\"epochs\": 0}"), "epochs");
   has(complaint("{\"augment\": {\"zoom_out\": 20}}"), "zoom_out: expected 0 to 14, found 20");

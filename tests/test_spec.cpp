@@ -22,12 +22,12 @@ TEST(Spec, CanonicalTextRoundTrips) {
 }
 
 TEST(Spec, SameMeaningSameText) {
-  EXPECT_EQ(to_string("ZCA"), "ZCA(1e-5,1e12)");
-  EXPECT_EQ(to_string(" ZCA ( 0.00001 , K = 1e+12 ) "), "ZCA(1e-5,1e12)");
-  EXPECT_EQ(to_string("ZCAM(1e-5,1e12,0.01)"), "ZCAM(1e-5,1e12,1/100)");
-  EXPECT_EQ(to_string("ZCAM(c=1/10)"), "ZCAM(1e-5,1e12,1/10)");
-  EXPECT_EQ(to_string("ZCAE(1e-5, 1e12, q=0.5)"), "ZCAE(1e-5,1e12,q=0.5)");
-  EXPECT_EQ(to_string("ZCAE(1e-5,1e12,q=1)"), "ZCAE(1e-5,1e12)");
+  EXPECT_EQ(to_string("ZCA"), "ZCA(1e-5)");
+  EXPECT_EQ(to_string(" ZCA ( 0.00001 , K = 1e+12 ) "), "ZCA(1e-5)");
+  EXPECT_EQ(to_string("ZCAM(1e-5,1e12,0.01)"), "ZCAM(1e-5,c=1/100)");
+  EXPECT_EQ(to_string("ZCAM(c=1/10)"), "ZCAM(1e-5,c=1/10)");
+  EXPECT_EQ(to_string("ZCAE(1e-5, 1e12, q=0.5)"), "ZCAE(1e-5,q=0.5)");
+  EXPECT_EQ(to_string("ZCAE(1e-5,1e12,q=1)"), "ZCAE(1e-5)");
   EXPECT_EQ(to_string("BN(1e-5)"), "BN");
   EXPECT_EQ(to_string("BN()"), "BN");
   EXPECT_EQ(to_string("BN(1e-3)"), "BN(0.001)");
@@ -37,6 +37,20 @@ TEST(Spec, SameMeaningSameText) {
   EXPECT_EQ(to_string("LDL(gradient=exact)"), "LDL(1e-5)");
   EXPECT_EQ(to_string("BN(gradient=paper) -> W -> Gamma"), "BN(gradient=paper)->W->Gamma");
   EXPECT_EQ(to_string("IterNorm(1e-5,7,group_size=16)->W"), "IterNorm(1e-5,7,group_size=16)->W");
+}
+
+// K bounds 1/(λi−λj), which the exact gradient of the ZCA layers does not have.
+TEST(Spec, KIsNamedOnlyWhereItActs) {
+  EXPECT_EQ(parse("ZCA_corr(0,inf)->W"), parse("ZCA_corr(0)->W"));
+  EXPECT_EQ(to_string("ZCAM_corr(1e-5,inf,1/10)->W"), "ZCAM_corr(1e-5,c=1/10)->W");
+  EXPECT_EQ(to_string("PCA(1e-5)"), "PCA(1e-5,1e12)");
+  EXPECT_EQ(to_string("ZCA_spectral(0,inf)"), "ZCA_spectral(0,inf)");
+  EXPECT_NE(parse("PCA(0,inf)"), parse("PCA(0)"));
+  EXPECT_EQ(to_string("ZCAM(0,inf,1/10,gradient=paper)"), "ZCAM(0,inf,1/10,gradient=paper)");
+  EXPECT_NE(parse("ZCA(0,inf,gradient=paper)"), parse("ZCA(0,gradient=paper)"));
+  // It is kept for a copy with the paper's gradient.
+  EXPECT_EQ(to_string(parse("ZCA(0,inf)").with_gradient(Gradient::paper)),
+            "ZCA(0,inf,gradient=paper)");
 }
 
 TEST(Spec, AnyDoubleSurvives) {
@@ -129,11 +143,10 @@ TEST(Spec, SuggestsOnlyWhatIsClose) {
 
 TEST(Spec, ChangedCopiesAreCheckedToo) {
   const LayerSpec spec = "ZCA(1e-5)";
-  EXPECT_EQ(to_string(spec.with("eps", 0).with_rotation(Rotation::W_Gamma)),
-            "ZCA(0,1e12)->W->Gamma");
+  EXPECT_EQ(to_string(spec.with("eps", 0).with_rotation(Rotation::W_Gamma)), "ZCA(0)->W->Gamma");
   EXPECT_EQ(to_string(spec.with_group_size(8).with_gradient(Gradient::paper)),
             "ZCA(1e-5,1e12,group_size=8,gradient=paper)");
-  EXPECT_EQ(to_string(spec), "ZCA(1e-5,1e12)");
+  EXPECT_EQ(to_string(spec), "ZCA(1e-5)");
   EXPECT_THROW(spec.with("eps", -1), SpecError);
   EXPECT_THROW(spec.with("q", 1), SpecError);
   EXPECT_THROW(spec.with_group_size(-1), SpecError);

@@ -136,7 +136,7 @@ TEST(EmptyDirections, AreCountedAndWarnedOfOnce) {
   EXPECT_EQ(said("ZCA(1e-5)"), std::make_pair(int64_t{23}, int64_t{1}));
   EXPECT_GT(said("LDL(1e-5)").first, 8);  // what is left of a pivot goes with ε too
   EXPECT_EQ(said("LDL(1e-5)").second, 1);
-  EXPECT_EQ(said("ZCAM(1e-5,1e12,1/10)"), std::make_pair(int64_t{0}, int64_t{0}));
+  EXPECT_EQ(said("ZCAM(1e-5, c=1/10)"), std::make_pair(int64_t{0}, int64_t{0}));
   EXPECT_EQ(said("ZCA(1e-5, group_size=8)").second, 0);
 }
 

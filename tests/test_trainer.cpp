@@ -46,7 +46,7 @@ TEST(Trainer, LearnsAndRecords) {
 
 TEST(Trainer, TheSameSeedGivesTheSameRun) {
   const TemporaryFolder folder;
-  TrainConfig config = small_config("ZCAE(1e-7,1e12)");
+  TrainConfig config = small_config("ZCAE(1e-7)");
   config.epochs = 2;
   whole_run(folder.path("a"), config);
   config.augment_threads = 2;
@@ -55,6 +55,26 @@ TEST(Trainer, TheSameSeedGivesTheSameRun) {
   config.seed = 2;
   whole_run(folder.path("c"), config);
   EXPECT_NE(metrics_of(folder.path("a")), metrics_of(folder.path("c")));
+}
+
+/// S after the first step, in which it moves from 0 by the learning rate times its gradient.
+torch::Tensor skew_after_a_step(const std::string& path, double factor) {
+  TrainConfig config = small_config("BN->W");
+  config.schedule.batch = config.schedule.max_batch = 640;
+  config.schedule.skew_factor = factor;
+  config.epochs = 1;
+  whole_run(path, config);
+  const Checkpoint checkpoint = read_checkpoint(path + "/last.safetensors");
+  return checkpoint.net->named_parameters()["block1.norm.skew"].detach().clone();
+}
+
+TEST(Trainer, SHasALearningRateOfItsOwn) {
+  const TemporaryFolder folder;
+  const torch::Tensor whole = skew_after_a_step(folder.path("whole"), 1);
+  const torch::Tensor half = skew_after_a_step(folder.path("half"), 0.5);
+  EXPECT_GT(whole.abs().max().item<double>(), 0);
+  EXPECT_TRUE(half.mul(2).allclose(whole, 1e-5, 0));
+  EXPECT_EQ(skew_after_a_step(folder.path("none"), 0).abs().max().item<double>(), 0);
 }
 
 /// Asks a run to stop while it computes its n-th loss from now on, in a step or an evaluation.

@@ -3,8 +3,11 @@
 //
 //   method [ '(' arguments ')' ] [ '->W' [ '->Gamma' ] ]
 //
-//   BN   ZCA(1e-5)   ZCAM(1e-5,1e12,1/100)   ZCAE(1e-5,1e12,q=0.5)   LDL(0)->W->Gamma
+//   BN   ZCA(1e-5)   ZCAM(1e-5, c=1/100)   ZCAE(1e-5, q=0.5)   LDL(0)->W->Gamma
 //   ZCA(1e-5, group_size=16)
+//
+// The paper's K, as in ZCAM(1e-5,1e12,1/100), acts in the ZCA layers with gradient=paper alone: it
+// is read everywhere, and left out of the canonical text where it has no effect.
 //
 // methods() lists the methods with their arguments; `orthobatch layers` prints them.
 
@@ -74,6 +77,7 @@ class ORTHOBATCH_API LayerSpec {
   LayerSpec with_rotation(Rotation rotation) const;
   LayerSpec with_group_size(int64_t channels) const;
 
+  /// The same layer: arguments without an effect are not compared.
   bool operator==(const LayerSpec& other) const;
   bool operator!=(const LayerSpec& other) const { return !(*this == other); }
 

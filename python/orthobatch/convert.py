@@ -219,7 +219,7 @@ class norm_layer:
 
     >>> resnet18(norm_layer=orthobatch.norm_layer("ZCA(1e-5, group_size=16)"))
     >>> orthobatch.norm_layer("ZCA(1e-5)")(64, eps=1e-3).spec
-    'ZCA(0.001,1e12)'
+    'ZCA(0.001)'
     """
 
     def __init__(self, spec: str, **options: Any) -> None:

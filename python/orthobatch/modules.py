@@ -184,7 +184,7 @@ class BatchOrthoLayer(nn.Module):
                 warnings.warn(text, stacklevel=6)
 
     def description(self) -> str:
-        """BatchOrtho2d(64, "ZCA(1e-5,1e12)"), with the name where it has one."""
+        """BatchOrtho2d(64, "ZCA(1e-5)"), with the name where it has one."""
         return self._text
 
     # --------------------------------------------------------------------------------- state

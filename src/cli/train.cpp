@@ -241,7 +241,8 @@ void add_train(CLI::App& app, Run& run) {
   auto* data =
       verb->add_option(
               "--data", a->data,
-              "mnist, svhn (train and extra), svhn-train or synthetic; or DIR, a folder of "
+              "mnist, fashion-mnist, cifar10, svhn (train and extra), svhn-train or synthetic; or "
+              "DIR, a folder of "
               "your own images: DIR/train/CLASS/ and DIR/test/CLASS/, or DIR/CLASS/, of "
               "which a tenth is for testing, with PNG and JPEG files; or one with idx files "
               "as MNIST's (docs/data.md)")

@@ -84,8 +84,9 @@ struct Parameter {
   bool above = false;   ///< the minimum itself is not allowed
   bool finite = false;  ///< nor is infinity
   Style style = Style::number;
-  bool positional = true;  ///< may stand without its name, in the order of the list
-  std::string meaning;     ///< for `orthobatch layers`
+  bool positional = true;   ///< may stand without its name, in the order of the list
+  bool paper_only = false;  ///< acts with gradient=paper alone
+  std::string meaning;      ///< for `orthobatch layers`
 };
 
 /// The arguments a method is made from.

@@ -41,6 +41,11 @@ std::string value_text(const Parameter& p, double x) {
   return p.style == Parameter::Style::fraction ? base::fraction_text(x) : base::number_text(x);
 }
 
+/// Whether a parameter has an effect in a layer with this gradient.
+bool acts(const Parameter& p, Gradient gradient) {
+  return !p.paper_only || gradient == Gradient::paper;
+}
+
 Parameter group_size_parameter() {
   Parameter p;
   p.name = "group_size";
@@ -338,8 +343,12 @@ LayerSpec LayerSpec::with_group_size(int64_t channels) const {
 }
 
 bool LayerSpec::operator==(const LayerSpec& other) const {
-  return method_ == other.method_ && values_ == other.values_ && group_size_ == other.group_size_ &&
-         gradient_ == other.gradient_ && rotation_ == other.rotation_;
+  if (method_ != other.method_ || group_size_ != other.group_size_ ||
+      gradient_ != other.gradient_ || rotation_ != other.rotation_)
+    return false;
+  for (const Parameter& p : find_method(method_).parameters)
+    if (acts(p, gradient_) && value(p.name) != other.value(p.name)) return false;
+  return true;
 }
 
 std::vector<MethodDescription> methods() {
@@ -360,14 +369,17 @@ LayerSpec parse(const std::string& text) { return LayerSpec(text); }
 std::string to_string(const LayerSpec& spec) {
   const MethodInfo& info = find_method(spec.method());
   std::vector<std::string> arguments;
+  bool in_place = true;  // nothing was left out before it
   for (const Parameter& p : info.parameters) {
     const double x = spec.value(p.name);
     // BN is the one name that stands alone: its ε is an argument only where it is not torch's.
-    if ((!p.positional || info.per_channel) && x == p.default_value) continue;
-    if (p.style == Parameter::Style::flag)
+    const bool usual = (!p.positional || info.per_channel) && x == p.default_value;
+    if (usual || !acts(p, spec.gradient()))
+      in_place = false;
+    else if (p.style == Parameter::Style::flag)
       arguments.push_back(p.name);
     else
-      arguments.push_back((p.positional ? "" : p.name + "=") + value_text(p, x));
+      arguments.push_back((p.positional && in_place ? "" : p.name + "=") + value_text(p, x));
   }
   if (spec.group_size() > 0) arguments.push_back("group_size=" + std::to_string(spec.group_size()));
   if (spec.gradient() == Gradient::paper) arguments.push_back("gradient=paper");

@@ -20,8 +20,13 @@ Placement random_placement(const Augmentation& augmentation, int height, int wid
   const double x0 = (0.5 + shift_x) * scale_x - 0.5 - cx;
   const double y0 = (0.5 + shift_y) * scale_y - 0.5 - cy;
   const double c = std::cos(angle), s = std::sin(angle);
-  return {cx + c * x0 - s * y0, c * scale_x, -s * scale_y,
-          cy + s * x0 + c * y0, s * scale_x, c * scale_y};
+  Placement p = {cx + c * x0 - s * y0, c * scale_x, -s * scale_y,
+                 cy + s * x0 + c * y0, s * scale_x, c * scale_y};
+  if (augmentation.mirror && random.below(2) == 1) {  // x becomes width − 1 − x
+    p.u0 += p.ux * (width - 1), p.ux = -p.ux;
+    p.v0 += p.vx * (width - 1), p.vx = -p.vx;
+  }
+  return p;
 }
 
 Resampler::Resampler(int height, int width, int channels, const InputScale& scale)

@@ -1,5 +1,5 @@
 #pragma once
-// Random zoom, placement and rotation of a training image, in one bilinear resampling.
+// Random zoom, placement, rotation and mirroring of a training image, in one bilinear resampling.
 
 #include <vector>
 
@@ -14,8 +14,9 @@ struct Augmentation {
   double zoom_out = 0;  ///< pixels
   double zoom_in = 0;   ///< pixels
   double rotation = 0;  ///< degrees, to either side
+  bool mirror = false;  ///< left and right exchanged in every other image
 
-  bool none() const { return zoom_out == 0 && zoom_in == 0 && rotation == 0; }
+  bool none() const { return zoom_out == 0 && zoom_in == 0 && rotation == 0 && !mirror; }
 };
 
 /// Where an output pixel (x, y) comes from: (u, v) = (u0 + ux·x + uy·y, v0 + vx·x + vy·y).

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "data/cifar10.h"
 #include "data/mnist.h"
 #include "data/own_data.h"
 #include "data/svhn.h"
@@ -22,12 +23,19 @@ namespace {
 DataSet load_official(const std::string& name, const std::string& directory) {
   DataSet data;
   data.name = name;
+  data.classes = digit_names();
+  const std::string folder = name == "synthetic" ? "" : data_folder(name, directory);
   if (name == "synthetic") {
     load_synthetic(data.train, data.test);
   } else if (name == "mnist") {
-    load_mnist(data_folder(name, directory), data.train, data.test);
+    load_mnist(mnist(), folder, data.train, data.test);
+  } else if (name == "fashion-mnist") {
+    load_mnist(fashion_mnist(), folder, data.train, data.test);
+    data.classes = fashion_classes();
+  } else if (name == "cifar10") {
+    load_cifar10(folder, data.train, data.test);
+    data.classes = cifar10_classes();
   } else {
-    const std::string folder = data_folder(name, directory);
     const bool extra =
         name == "svhn" && io::file_exists(io::join_path(folder, svhn_files()[2].name));
     load_svhn(folder, extra, data.train, data.test);
@@ -38,7 +46,13 @@ DataSet load_official(const std::string& name, const std::string& directory) {
 }  // namespace
 
 const std::vector<std::string>& data_names() {
-  static const std::vector<std::string> names = {"mnist", "svhn", "svhn-train", "synthetic"};
+  static const std::vector<std::string> names = {"mnist", "fashion-mnist", "cifar10",
+                                                 "svhn",  "svhn-train",    "synthetic"};
+  return names;
+}
+
+const std::vector<std::string>& digit_names() {
+  static const std::vector<std::string> names = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
   return names;
 }
 
@@ -86,9 +100,11 @@ std::string data_directory(const std::string& option) {
 }
 
 std::string data_folder(const std::string& name, const std::string& directory) {
-  const bool mnist = name == "mnist";
-  const std::string own = io::join_path(directory, mnist ? "mnist" : "svhn");
-  const std::string probe = mnist ? mnist_files()[0].name : svhn_files()[0].name;
+  const bool svhn = name.rfind("svhn", 0) == 0;
+  const std::string own = io::join_path(directory, svhn ? "svhn" : name);
+  const std::string probe = svhn                ? svhn_files()[0].name
+                            : name == "cifar10" ? cifar10_files()[0].name + ".bin"
+                                                : mnist().files[0].name;
   const bool here = io::file_exists(io::join_path(directory, probe)) ||
                     io::file_exists(io::join_path(directory, probe + ".gz"));
   return here && !io::file_exists(own) ? directory : own;
@@ -106,8 +122,6 @@ DataSet load_data(const DataRequest& request) {
     data = load_own(request);
   } else {
     data = load_official(name, name == "synthetic" ? "" : data_directory(request.data_dir));
-    for (int digit = 0; digit < digit_classes; ++digit)
-      data.classes.push_back(std::to_string(digit));
   }
   if (request.subset > 0) data.train.keep_first(request.subset);
   data.scale = measure_scale(data.train);

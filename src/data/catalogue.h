@@ -25,6 +25,8 @@ struct DataSet {
 };
 
 const std::vector<std::string>& data_names();
+/// Classes where nothing else is said of them: "0" to "9".
+const std::vector<std::string>& digit_names();
 /// Whether a name is that of a folder of one's own: one with a slash.
 bool is_own_data(const std::string& name);
 /// What to call a data set where others read it: of a folder its name, not where it is.

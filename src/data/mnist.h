@@ -1,4 +1,5 @@
 #pragma once
+// MNIST, and Fashion-MNIST, which has its form: four idx files.
 
 #include <string>
 #include <vector>
@@ -7,20 +8,27 @@
 
 namespace orthobatch::data {
 
-/// One of MNIST's four files.
+/// One of the four files.
 struct MnistFile {
   const char* name;  ///< "train-images-idx3-ubyte"; with .gz where it is compressed
   const char* md5;   ///< of its uncompressed content
 };
-const std::vector<MnistFile>& mnist_files();
 
-/// The path of a file in a folder, as it is or with .gz; throws FileError when neither is there.
-std::string find_mnist_file(const std::string& folder, const MnistFile& file);
+struct MnistSet {
+  std::string name;              ///< as --data takes it
+  std::string title;             ///< as people call it
+  std::vector<MnistFile> files;  ///< images and labels for training, images and labels for testing
+};
+const MnistSet& mnist();
+const MnistSet& fashion_mnist();
+
+const std::vector<std::string>& fashion_classes();
 
 /// Training and test set from a folder, checksums verified.
-void load_mnist(const std::string& folder, ImageSet& train, ImageSet& test);
+void load_mnist(const MnistSet& set, const std::string& folder, ImageSet& train, ImageSet& test);
 
-/// Copies the four files, raw or gzip, from `source` to `folder` as raw files, verified.
-void install_mnist(const std::string& source, const std::string& folder);
+/// Copies the four files, raw or gzip, from `source` to `folder` as raw files, verified before the
+/// first is written.
+void install_mnist(const MnistSet& set, const std::string& source, const std::string& folder);
 
 }  // namespace orthobatch::data

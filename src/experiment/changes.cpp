@@ -99,6 +99,7 @@ ordered_json to_json(const Experiment& experiment) {
   out["data"] = experiment.rows.front().config.data;
   out["loss_share"] = experiment.loss_share;
   out["pictures"] = experiment.pictures;
+  if (experiment.trend_to > 0) out["trend_to"] = experiment.trend_to;
   for (const ExperimentRow& row : experiment.rows) {
     ordered_json r = {{"name", row.name}, {"epochs", row.config.epochs}, {"seeds", row.seeds}};
     if (!row.note.empty()) r["note"] = row.note;

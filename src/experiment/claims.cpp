@@ -6,12 +6,30 @@
 namespace orthobatch::experiment {
 namespace {
 
-const Estimate& figure_of(const RowResult& row, ClaimFigure figure) {
+/// Epochs until a test error of at most `target`, over the seeds that the row counts; one more than
+/// were made where it never came.
+Estimate epochs_until(double target, const RowResult& row) {
+  std::vector<double> epochs;
+  for (const run::RunRecord& run : row.runs) {
+    if (!run.last() || (run.last()->epoch < row.epochs && run.stopped_early.empty())) continue;
+    const auto first =
+        std::find_if(run.epochs.begin(), run.epochs.end(),
+                     [&](const run::EpochRecord& e) { return e.test.error_percent <= target; });
+    epochs.push_back(
+        static_cast<double>(first != run.epochs.end() ? first->epoch : run.last()->epoch + 1));
+  }
+  return Estimate::of(epochs);
+}
+
+/// `second` is the row that a pair compares with, itself or another.
+Estimate figure_of(const RowResult& row, ClaimFigure figure, const RowResult& second) {
   switch (figure) {
     case ClaimFigure::first_error:
       return row.first_error;
     case ClaimFigure::train_loss:
       return row.last_train_loss;
+    case ClaimFigure::epochs_to_best:
+      return &row == &second ? row.best_epoch : epochs_until(second.best_error.mean, row);
     case ClaimFigure::best_error:
       break;
   }
@@ -33,19 +51,19 @@ std::optional<double> difference_in_paper(const ExperimentRow& a, const Experime
 
 /// First − second, by so much more than noise as the claim says.
 Answer judge(const ClaimPair& pair, double within) {
-  if (!pair.difference || !pair.difference->standard_error) return Answer::open;
+  if (!pair.difference || !pair.difference->standard_error) return Answer::undecided;
   const double d = pair.difference->value;
   if (within > 0)
-    return std::abs(d) + pair.noise <= within  ? Answer::holds
-           : std::abs(d) - pair.noise > within ? Answer::does_not
-                                               : Answer::open;
-  return d < -pair.noise ? Answer::holds : d > pair.noise ? Answer::does_not : Answer::open;
+    return std::abs(d) + pair.noise <= within  ? Answer::yes
+           : std::abs(d) - pair.noise > within ? Answer::no
+                                               : Answer::undecided;
+  return d < -pair.noise ? Answer::yes : d > pair.noise ? Answer::no : Answer::undecided;
 }
 
 /// Of two rows of which one or both diverged.
 Answer judge_diverged(bool first, bool second, double within) {
-  if (first == second) return Answer::open;
-  return first || within > 0 ? Answer::does_not : Answer::holds;
+  if (first == second) return Answer::undecided;
+  return first || within > 0 ? Answer::no : Answer::yes;
 }
 
 /// Two or three seeds know their own deviation so badly that a row with them would be judged more
@@ -62,8 +80,8 @@ ClaimPair judge_pair(const ExperimentClaim& claim, const std::pair<std::string, 
   pair.second = row_named(names.second, rows);
   const RowResult &a = rows[pair.first], &b = rows[pair.second];
   pair.paper = difference_in_paper(a.row, b.row, claim.figure);
-  if (a.finished) pair.first_figure = figure_of(a, claim.figure);
-  if (b.finished) pair.second_figure = figure_of(b, claim.figure);
+  if (a.finished) pair.first_figure = figure_of(a, claim.figure, b);
+  if (b.finished) pair.second_figure = figure_of(b, claim.figure, b);
   if (diverged(a) || diverged(b)) {
     pair.answer = judge_diverged(diverged(a), diverged(b), claim.within);
     return pair;
@@ -79,7 +97,7 @@ ClaimPair judge_pair(const ExperimentClaim& claim, const std::pair<std::string, 
 }  // namespace
 
 const char* to_string(Answer answer) {
-  constexpr const char* texts[] = {"holds", "does not", "open"};
+  constexpr const char* texts[] = {"yes", "no", "undecided"};
   return texts[static_cast<size_t>(answer)];
 }
 
@@ -93,17 +111,18 @@ std::vector<ClaimResult> judge_claims(const std::vector<ExperimentClaim>& claims
   std::vector<ClaimResult> out;
   for (const ExperimentClaim& claim : claims) {
     std::vector<Estimate> figures;
+    const RowResult& second = rows[row_named(claim.pairs.front().second, rows)];
     for (const RowResult& row : rows)
-      if (row.finished) figures.push_back(figure_of(row, claim.figure));
+      if (row.finished) figures.push_back(figure_of(row, claim.figure, second));
     const Spread pooled = pooled_spread(figures);
     ClaimResult result;
     result.claim = claim;
     for (const auto& names : claim.pairs)
       result.pairs.push_back(judge_pair(claim, names, rows, pooled));
-    if (result.count(Answer::does_not) > 0)
-      result.answer = Answer::does_not;
-    else if (result.count(Answer::open) == 0)
-      result.answer = Answer::holds;
+    if (result.count(Answer::no) > 0)
+      result.answer = Answer::no;
+    else if (result.count(Answer::undecided) == 0)
+      result.answer = Answer::yes;
     out.push_back(std::move(result));
   }
   return out;

@@ -9,7 +9,7 @@
 
 namespace orthobatch::experiment {
 
-enum class Answer { holds, does_not, open };
+enum class Answer { yes, no, undecided };
 const char* to_string(Answer answer);
 
 struct ClaimPair {
@@ -18,15 +18,15 @@ struct ClaimPair {
   std::optional<MeanDifference> difference;  ///< first − second; empty: one of them has no figure
   double noise = 0;                          ///< a difference up to this is noise
   std::optional<double> paper;               ///< the paper's difference, of least test errors
-  Answer answer = Answer::open;
+  Answer answer = Answer::undecided;
 };
 
 struct ClaimResult {
   ExperimentClaim claim;
   std::vector<ClaimPair> pairs;
-  /// Holds where every pair does, beyond noise; does not where one is the other way round, beyond
-  /// noise; open else.
-  Answer answer = Answer::open;
+  /// Yes where every pair is as claimed, beyond noise; no where one is the other way round, beyond
+  /// noise; undecided else.
+  Answer answer = Answer::undecided;
 
   int count(Answer of) const;
 };

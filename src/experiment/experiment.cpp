@@ -16,6 +16,7 @@
 #include "io/json.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
+#include "run/epoch_record.h"
 #include "run/names.h"
 
 namespace orthobatch::experiment {
@@ -28,9 +29,10 @@ constexpr const char* suffix = ".json";
 
 const io::Names<ClaimFigure> claim_figures = {{ClaimFigure::best_error, "best_error"},
                                               {ClaimFigure::first_error, "first_error"},
-                                              {ClaimFigure::train_loss, "train_loss"}};
+                                              {ClaimFigure::train_loss, "train_loss"},
+                                              {ClaimFigure::epochs_to_best, "epochs_to_best"}};
 
-/// "ZCA_corr->W" of "ZCA_corr(0,inf)->W"
+/// "ZCA_corr->W" of "ZCA_corr(0)->W"
 std::string without_arguments(const std::string& row) {
   std::string out;
   int depth = 0;
@@ -249,6 +251,7 @@ Experiment experiment_from_json(const json& object, const std::string& name,
   fields.integer("epochs", defaults.epochs);
   fields.number("loss_share", experiment.loss_share);
   fields.flag("pictures", experiment.pictures);
+  fields.integer("trend_to", experiment.trend_to, {0, run::most_images});
   fields.ignore("made");
   if (const json* seeds = fields.array("seeds")) defaults.seeds = read_seeds(*seeds, fields);
   if (const json* settings = fields.object("settings")) {

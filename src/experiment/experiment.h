@@ -38,7 +38,10 @@ struct ExperimentFigure {
 enum class ClaimFigure {
   best_error,   ///< least test error
   first_error,  ///< test error after the first epoch
-  train_loss    ///< mean training loss of the last epoch
+  train_loss,   ///< mean training loss of the last epoch
+  /// epochs until the least test error of a pair's second row, which the paper's table of MNIST
+  /// has for BN's; of the second row itself the epoch of that error
+  epochs_to_best
 };
 std::string to_string(ClaimFigure figure);
 
@@ -57,6 +60,8 @@ struct Experiment {
   std::string about;      ///< lines for the reader
   double loss_share = 1;  ///< the paper's loss is cross-entropy divided by this
   bool pictures = true;   ///< whether its report shows feature maps and filters
+  /// Above 0: its report shows error against training images, with lines up to so many.
+  int64_t trend_to = 0;
   std::vector<ExperimentRow> rows;
   std::vector<ExperimentFigure> figures;
   std::vector<ExperimentClaim> claims;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "experiment/trend.h"
 #include "orthobatch/version.h"
 #include "report/summary.h"
 #include "report/tables.h"
@@ -122,6 +123,29 @@ ordered_json figures_json(const experiment::ExperimentResult& result) {
   return out;
 }
 
+/// Error against images: points with their range over seeds, and the ends of a line.
+ordered_json trend_json(const experiment::ExperimentResult& result) {
+  const double to = static_cast<double>(result.experiment.trend_to);
+  ordered_json layers = ordered_json::array();
+  for (const experiment::Trend& trend : experiment::trends_of(result.rows)) {
+    if (!trend.line) continue;
+    ordered_json images, errors, deviations;
+    for (const experiment::Trend::Point& p : trend.points) {
+      images.push_back(rounded(p.images));
+      errors.push_back(rounded(p.error.mean));
+      deviations.push_back(rounded(p.error.deviation.value_or(0)));
+    }
+    const double from = trend.points.front().images;
+    layers.push_back({{"name", trend.layer},
+                      {"row", trend.points.back().row},
+                      {"images", images},
+                      {"error", errors},
+                      {"deviation", deviations},
+                      {"line", {rounded(trend.line->at(from)), rounded(trend.line->at(to))}}});
+  }
+  return {{"to", rounded(to)}, {"layers", layers}};
+}
+
 ordered_json experiment_json(const experiment::ExperimentResult& result) {
   const experiment::Experiment& e = result.experiment;
   ordered_json out = {{"name", e.name}, {"title", e.title}};
@@ -143,6 +167,7 @@ ordered_json experiment_json(const experiment::ExperimentResult& result) {
   for (size_t i = 0; i < result.rows.size(); ++i)
     out["rows"].push_back(row_json(result.rows[i], places[i], paper_places[i]));
   out["figures"] = figures_json(result);
+  if (e.trend_to > 0) out["trend"] = trend_json(result);
   if (!result.verdict.pairs.empty())
     out["verdict"] = {{"answer", answer_text(result.verdict)}, {"layers", result.verdict.layers}};
   for (const experiment::ClaimResult& c : result.claims)
@@ -163,6 +188,8 @@ ordered_json to_json(const std::vector<experiment::ExperimentResult>& results) {
   ordered_json out = {{"orthobatch", ORTHOBATCH_VERSION}, {"experiments", ordered_json::array()}};
   for (const experiment::ExperimentResult& result : results)
     out["experiments"].push_back(experiment_json(result));
+  if (const Table answers = answers_table(results); !answers.rows.empty())
+    out["claims"] = to_json(answers);
   return out;
 }
 

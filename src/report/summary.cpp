@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include "experiment/trend.h"
 #include "report/tables.h"
 
 namespace orthobatch::report {
@@ -23,6 +24,21 @@ std::string exchanges_text(const experiment::RowResult& row) {
                      exchanges, exchanges == 1 ? "" : "s", pivots);
 }
 
+/// Empty for fewer than two layers with a line.
+std::string trend_text(const experiment::ExperimentResult& result) {
+  const double images = static_cast<double>(result.experiment.trend_to);
+  std::string text;
+  int lines = 0;
+  if (images > 0)
+    for (const experiment::Trend& trend : experiment::trends_of(result.rows))
+      if (trend.line)
+        text += fmt::format("{}{} {:.2f} % (error ~ images^{:.2f})", lines++ > 0 ? ", " : "",
+                            trend.layer, trend.line->at(images), trend.line->exponent);
+  if (lines < 2) return "";
+  return fmt::format("Lines through the logarithms of error and images say, at {:.0f} images: {}.",
+                     images, text);
+}
+
 /// What the table comes to, but for the claims.
 std::vector<std::string> sentences(const experiment::ExperimentResult& result) {
   std::vector<std::string> out;
@@ -38,6 +54,7 @@ std::vector<std::string> sentences(const experiment::ExperimentResult& result) {
   }
   for (const experiment::RowResult& row : result.rows)
     if (const std::string text = exchanges_text(row); !text.empty()) out.push_back(text);
+  if (const std::string text = trend_text(result); !text.empty()) out.push_back(text);
   if (!result.verdict.pairs.empty())
     out.push_back("Does the exact gradient change the order? " + answer_text(result.verdict));
   return out;
@@ -79,15 +96,15 @@ std::string claims_text(const std::vector<experiment::ClaimResult>& claims) {
   std::string text;
   bool judged = false;
   for (const experiment::ClaimResult& c : claims) {
-    const int reversed = c.count(experiment::Answer::does_not);
-    text += fmt::format("\n  {:<8}  {}: {} of {} pair{}", to_string(c.answer), c.claim.text,
-                        c.count(experiment::Answer::holds), c.pairs.size(),
+    const int reversed = c.count(experiment::Answer::no);
+    text += fmt::format("\n  {:<9}  {}: {} of {} pair{}", to_string(c.answer), c.claim.text,
+                        c.count(experiment::Answer::yes), c.pairs.size(),
                         c.pairs.size() == 1 ? "" : "s");
     if (reversed > 0)
       text += fmt::format(", {} {}", reversed,
                           c.claim.within > 0 ? "too far apart" : "the other way round");
     for (const experiment::ClaimPair& pair : c.pairs)
-      judged |= pair.answer != experiment::Answer::open ||
+      judged |= pair.answer != experiment::Answer::undecided ||
                 (pair.difference && pair.difference->standard_error);
   }
   return judged ? "The paper's claims, each beyond noise in all of its pairs or not:" + text : "";

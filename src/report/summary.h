@@ -11,12 +11,12 @@ namespace orthobatch::report {
 /// Whether the exact gradient changes the order of the layers.
 std::string answer_text(const experiment::GradientVerdict& verdict);
 
-/// A line each: "  does not  ZCA ends ahead of BN: 1 of 3 pairs, 2 the other way round". Empty
+/// A line each: "  no         ZCA ends ahead of BN: 1 of 3 pairs, 2 the other way round". Empty
 /// where no pair can be judged, as with one seed for every row.
 std::string claims_text(const std::vector<experiment::ClaimResult>& claims);
 
 /// What the table comes to: how far the order of the layers is the paper's, whether the exact
-/// gradient changes it, which of the paper's claims hold.
+/// gradient changes it, error against images, the answers to the paper's claims.
 std::vector<std::string> conclusions(const experiment::ExperimentResult& result);
 
 /// Table and conclusions, for a terminal.

@@ -78,7 +78,8 @@ Number value_of(const std::optional<experiment::MeanDifference>& difference) {
 
 const char* name_of(experiment::ClaimFigure figure) {
   constexpr const char* names[] = {"best error %", "error % after epoch 1",
-                                   "training loss of the last epoch"};
+                                   "training loss of the last epoch",
+                                   "epochs until the second's best error"};
   return names[static_cast<size_t>(figure)];
 }
 
@@ -163,6 +164,31 @@ Table verdict_table(const experiment::ExperimentResult& result) {
   return table;
 }
 
+Table answers_table(const std::vector<experiment::ExperimentResult>& results) {
+  Table table{"claims", {{"claim of the paper", "claim of the paper"}}, {}};
+  std::vector<std::string> data;    // of each column but the first
+  std::vector<std::string> claims;  // of each line
+  const auto place_of = [](const std::string& name, std::vector<std::string>& names) {
+    const size_t place = std::find(names.begin(), names.end(), name) - names.begin();
+    if (place == names.size()) names.push_back(name);
+    return place;
+  };
+  for (const experiment::ExperimentResult& result : results)
+    for (const experiment::ClaimResult& claim : result.claims) {
+      const size_t column = 1 + place_of(result.rows.front().row.config.data, data);
+      const size_t line = place_of(claim.claim.text, claims);
+      if (column == table.columns.size()) table.columns.push_back({data.back(), data.back()});
+      if (line == table.rows.size())
+        table.rows.push_back(
+            {{fmt::format("{} ({})", claim.claim.text, name_of(claim.claim.figure))}});
+      std::vector<Cell>& cells = table.rows[line];
+      cells.resize(std::max(cells.size(), column + 1));
+      if (cells[column].look.empty()) cells[column] = answer_cell(claim.answer);
+    }
+  for (std::vector<Cell>& cells : table.rows) cells.resize(table.columns.size());
+  return table;
+}
+
 Table claims_table(const experiment::ExperimentResult& result) {
   Table table{result.experiment.name + "-claims", {}, {}};
   for (const char* name : {"claim of the paper", "first", "its figure", "second", "its figure",
@@ -171,7 +197,9 @@ Table claims_table(const experiment::ExperimentResult& result) {
   for (const experiment::ClaimResult& claim : result.claims)
     for (const experiment::ClaimPair& p : claim.pairs) {
       const bool leads = &p == claim.pairs.data();
-      const int digits = claim.claim.figure == experiment::ClaimFigure::train_loss ? 3 : 2;
+      const int digits = claim.claim.figure == experiment::ClaimFigure::train_loss       ? 3
+                         : claim.claim.figure == experiment::ClaimFigure::epochs_to_best ? 1
+                                                                                         : 2;
       const std::string text = fmt::format("{} ({}): {}", claim.claim.text,
                                            name_of(claim.claim.figure), to_string(claim.answer));
       table.rows.push_back({{leads ? text : "", std::nullopt, leads ? "claim" : ""},

@@ -46,9 +46,12 @@ struct NetConfig {
 
 constexpr int64_t largest_batch = 1'000'000'000;
 
-/// Numbers of the training rules; the defaults are those of the paper's MNIST column.
+/// Numbers of the training rules; the defaults are those of the paper's MNIST column, and a pace
+/// for no data set in particular (paper_config has those of each).
 struct ScheduleRules {
   double learning_rate = 0.125;
+  /// The learning rate of S, which parametrizes the rotation W, over that of the rest of the net.
+  double skew_factor = 1;
   double momentum = 0.9;
   double weight_decay = 0;
   int64_t batch = 256;
@@ -58,6 +61,10 @@ struct ScheduleRules {
   double slow_improvement = 0.1;
   /// … for this many epochs in a row.
   int64_t slow_epochs = 2;
+  /// Every epoch after this one counts as slow, so that each row of a table comes to the end of the
+  /// rules: the training loss of a net that memorizes its images falls by a fifth an epoch as long
+  /// as it is trained. 0: none is slow for its number.
+  int64_t slow_after = 0;
 
   /// Then, below `max_batch`, the batch doubles and the learning rate takes this factor …
   int64_t max_batch = 2048;
@@ -91,7 +98,7 @@ struct StopRules {
 constexpr int most_processes = 1 << 16;
 
 struct TrainConfig {
-  std::string data;        ///< mnist, svhn, svhn-train or synthetic; or a folder of one's own
+  std::string data;        ///< one of data_names(), or a folder of one's own
   int64_t subset = 0;      ///< only the first so many training images; 0: all
   std::string image_size;  ///< that those of a folder get, "32x32"; empty: as docs/data.md says
   data::Augmentation augment;
@@ -110,8 +117,10 @@ struct TrainConfig {
       10;  ///< between checkpoints inside an epoch; each epoch ends with one
 };
 
-/// The paper's column for a data set: nets, rules, augmentation. `layer` in every block. For a
-/// folder of one's own that of SVHN, without augmentation.
+/// The paper's column for a data set: nets, rules, augmentation, those of SVHN for cifar10 and
+/// those of MNIST for fashion-mnist; and epochs that let the whole of
+/// the rules happen. `layer` in every block. For a folder of one's own that of SVHN, without
+/// augmentation, and with rules for any number of epochs.
 TrainConfig paper_config(const std::string& data, const std::string& layer);
 
 /// Settings for a user's own pictures, as config.json has them: the paper's net and rules for MNIST
@@ -163,7 +172,7 @@ std::string to_string(Padding padding);
 Head parse_head(const std::string& text, const std::string& where);
 Padding parse_padding(const std::string& text, const std::string& where);
 
-/// The layer specs, once where all blocks have the same: "ZCA(1e-5,1e12)", "BN | BN | ZCA(1e-5)".
+/// The layer specs, once where all blocks have the same: "ZCA(1e-5)", "BN | BN | ZCA(1e-5)".
 std::string layers_text(const TrainConfig& config);
 
 }  // namespace orthobatch::run

@@ -24,7 +24,7 @@ constexpr const char* confusion_name = "confusion.png";
 constexpr const char* lock_name = ".lock";  ///< held by the process that trains it
 constexpr const char* events_prefix = "events.out.tfevents.";  ///< as TensorBoard looks for them
 
-/// The name of a run's folder: "mnist-ZCAE_1e-7_1e12-seed1". Letters, digits, "-", "." and all that
+/// The name of a run's folder: "mnist-ZCAE_1e-7-seed1". Letters, digits, "-", "." and all that
 /// is not ASCII stay as they are in the row's name. Of a folder of one's own the last name counts.
 std::string run_name(const std::string& data, const std::string& row, uint64_t seed);
 

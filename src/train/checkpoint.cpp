@@ -171,9 +171,8 @@ void take_found(const json& config, int64_t& train_images, Checkpoint& out) {
     }
     require(out.classes.size() >= 2 && out.classes.size() <= size_t{data::most_classes},
             fmt::format("2 to {} classes", data::most_classes));
-  } else {  // of the paper's data
-    for (int digit = 0; digit < data::digit_classes; ++digit)
-      out.classes.push_back(std::to_string(digit));
+  } else {
+    out.classes = data::digit_names();
   }
 }
 

@@ -43,7 +43,7 @@ std::string Schedule::slow_down() {
   return action.empty() ? "none: the learning rate is at its least" : action;
 }
 
-run::Decision Schedule::finish_epoch(double loss) {
+run::Decision Schedule::finish_epoch(int64_t epoch, double loss) {
   run::Decision decision;
   decision.action = "none";
   if (!lowest_loss_) {
@@ -51,13 +51,17 @@ run::Decision Schedule::finish_epoch(double loss) {
   } else {
     const double improvement = 1 - loss / *lowest_loss_;
     const bool enough = improvement >= rules_.slow_improvement;
-    slow_count_ = enough ? 0 : slow_count_ + 1;
+    const bool late = rules_.slow_after > 0 && epoch > rules_.slow_after;
+    slow_count_ = enough && !late ? 0 : slow_count_ + 1;
     decision.slow = slow_count_ >= rules_.slow_epochs;
     decision.reason =
         fmt::format("training loss {:.5g} is {:.2f} % {} {:.5g}, {} than {:g} %", loss,
                     100 * std::fabs(improvement), improvement >= 0 ? "below" : "above",
                     *lowest_loss_, enough ? "not less" : "less", 100 * rules_.slow_improvement);
-    if (!enough && rules_.slow_epochs > 1)
+    if (enough && late)
+      decision.reason +=
+          fmt::format("; after epoch {} every epoch counts as slow", rules_.slow_after);
+    if (slow_count_ > 0 && rules_.slow_epochs > 1)
       decision.reason += fmt::format(" (epoch {} of {})", slow_count_, rules_.slow_epochs);
   }
   lowest_loss_ = lowest_loss_ ? std::min(*lowest_loss_, loss) : loss;

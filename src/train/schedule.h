@@ -17,8 +17,9 @@ class Schedule {
 
   const run::StepSettings& now() const { return now_; }
 
-  /// Takes the mean training loss of the epoch that ended and moves on to the next.
-  run::Decision finish_epoch(double training_loss);
+  /// Takes the number, from 1, and the mean training loss of the epoch that ended and moves on to
+  /// the next.
+  run::Decision finish_epoch(int64_t epoch, double training_loss);
 
   struct State {
     run::StepSettings now;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/text.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "orthobatch/diagnostics.h"
@@ -47,7 +48,7 @@ ordered_json describe_data(const data::DataSet& data) {
                       {"mean", data.scale.mean},
                       {"deviation", data.scale.deviation},
                       {"labels_md5", labels.hex()}};
-  if (data.own) out["classes"] = data.classes;
+  if (data.own || data.classes != data::digit_names()) out["classes"] = data.classes;
   return out;
 }
 
@@ -56,10 +57,9 @@ void require_same_data(const nlohmann::json& described, const data::DataSet& dat
   const auto differences = io::differences(described, describe_data(data));
   if (differences.empty()) return;
   // A number of images says more than a mean of pixels.
-  const auto count =
-      std::find_if(differences.begin(), differences.end(), [](const io::Difference& d) {
-        return d.key == "train_images" || d.key == "test_images";
-      });
+  const auto count = std::find_if(
+      differences.begin(), differences.end(),
+      [](const io::Difference& d) { return d.key == "train_images" || d.key == "test_images"; });
   const io::Difference& d = count == differences.end() ? differences.front() : *count;
   throw std::invalid_argument(
       fmt::format("{}: the data is not what the run was trained on: {}: expected {}, found {}",
@@ -87,14 +87,20 @@ Trainer::Trainer(const run::TrainConfig& config, const data::DataSet& data, cons
   config_text_ = text.dump(2) + "\n";
 }
 
-/// The net to train, and an optimizer for it.
+/// The net to train, and an optimizer for it: the second group, where there is one, is S.
 void Trainer::take_net(DigitNet net) {
   net_ = std::move(net);
   const run::ScheduleRules& rules = config_.schedule;
-  optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(),
-                                                   torch::optim::SGDOptions(rules.learning_rate)
-                                                       .momentum(rules.momentum)
-                                                       .weight_decay(rules.weight_decay));
+  std::vector<torch::Tensor> others, skews;
+  for (const auto& parameter : net_->named_parameters())
+    (base::ends_with(parameter.key(), ".skew") ? skews : others).push_back(parameter.value());
+  std::vector<torch::optim::OptimizerParamGroup> groups = {
+      torch::optim::OptimizerParamGroup(others)};
+  if (!skews.empty()) groups.emplace_back(skews);
+  optimizer_ =
+      std::make_unique<torch::optim::SGD>(groups, torch::optim::SGDOptions(rules.learning_rate)
+                                                      .momentum(rules.momentum)
+                                                      .weight_decay(rules.weight_decay));
 }
 
 /// Runs a part of the training. A layer refuses what overflows, and factorizations fail on it: then
@@ -202,9 +208,11 @@ Trainer::Outcome Trainer::run() {
 }
 
 void Trainer::apply(const run::StepSettings& settings) {
+  double factor = 1;
   for (auto& group : optimizer_->param_groups()) {
     auto& options = static_cast<torch::optim::SGDOptions&>(group.options());
-    options.lr(settings.learning_rate).momentum(settings.momentum);
+    options.lr(settings.learning_rate * factor).momentum(settings.momentum);
+    factor = config_.schedule.skew_factor;
   }
   net_->set_alpha(settings.alpha);
 }
@@ -306,7 +314,7 @@ bool Trainer::finish_epoch() {
   if (!test) return false;
   if (!std::isfinite(test->loss)) diverge(fmt::format("test loss {}", test->loss));
   const double train_loss = state_.loss_sum / static_cast<double>(state_.images);
-  const run::Decision decision = schedule_.finish_epoch(train_loss);
+  const run::Decision decision = schedule_.finish_epoch(state_.epoch + 1, train_loss);
   run::EpochRecord record = epoch_record(state_, *test, seconds_since(start), decision);
   record.settings.batch = batch_of(state_);
   if (!ranks_.alone()) record.time.exchange_percent = exchange_percent_;

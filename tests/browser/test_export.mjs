@@ -35,7 +35,7 @@ function trainedRun() {
   }
   const folder = path.join(output, "run");
   fs.rmSync(folder, { recursive: true, force: true });
-  const settings = ["--layer", "ZCA(1e-5,1e12)", "--subset", "6000", "--batch", "64", "--epochs", "1", "--threads", "1"];
+  const settings = ["--layer", "ZCA(1e-5)", "--subset", "6000", "--batch", "64", "--epochs", "1", "--threads", "1"];
   run("train", "--data", "mnist", ...settings, "--out", folder, "--quiet");
   return folder;
 }

@@ -138,10 +138,10 @@ try {
 
   // The claims: what each comes to, with numbers behind it; PCA, which diverged, has none.
   const claims = page.locator("section#svhn details.claims-box");
-  assert.match(await claims.locator("summary").innerText(), /claims: \d+ hold, \d+ do not, \d+ are open/);
+  assert.match(await claims.locator("summary").innerText(), /claims: \d+ yes, \d+ no, \d+ undecided/);
   await claims.locator("summary").click();
   const stays = claims.locator("tr.claim", { hasText: "PCA stays far behind" });
-  assert.match(await stays.innerText(), /holds[\s\S]*BN\s+[\d.]+ ± [\d.]+\s+PCA\(1e-5,1e12\)\s+–/);
+  assert.match(await stays.innerText(), /yes[\s\S]*BN\s+[\d.]+ ± [\d.]+\s+PCA\(1e-5,1e12\)\s+–/);
 
   // Every figure of the experiments, and what the paper could not show, drawn.
   for (const name of ["mnist", "svhn", "gradients"]) {

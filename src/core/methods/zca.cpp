@@ -179,6 +179,7 @@ class Zca : public Method {
 std::vector<Parameter> zca_parameters(std::vector<Parameter> own = {}) {
   std::vector<Parameter> out = {eps_parameter(), clamp_parameter()};
   out[1].meaning = "largest |1/(λi−λj)|, with gradient=paper alone";
+  out[1].paper_only = true;
   out.insert(out.end(), own.begin(), own.end());
   return out;
 }

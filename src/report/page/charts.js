@@ -32,6 +32,7 @@ function seriesOfCurves(curves) {
       width: 2,
       dash: c.dash,
       spanGaps: true,
+      ...(c.steps ? { paths: uPlot.paths.stepped({ align: -1 }) } : {}),
       points: { show: c.x.length < 40, size: 5, fill: c.color, stroke: c.color },
     });
     if (!c.low) return;
@@ -75,11 +76,12 @@ function valuesUnderCursor(u, seriesOf) {
   });
 }
 
-function plotAxes(xLabel, yLabel, log, parts) {
+function plotAxes(xLabel, yLabel, log, parts, logX) {
   const steps = parts ? [...partSteps, ...wholeSteps] : wholeSteps;
+  const logAxis = { splits: logTicks, filter: namedLogTicks };
   return [
-    { ...axis(xLabel, 30), ...(xLabel === "epoch" ? { incrs: steps } : {}) },
-    { ...axis(yLabel, 52), ...(log ? { splits: logTicks, filter: namedLogTicks } : {}) },
+    { ...axis(xLabel, 30), ...(xLabel === "epoch" ? { incrs: steps } : logX ? logAxis : {}) },
+    { ...axis(yLabel, 52), ...(log ? logAxis : {}) },
   ];
 }
 
@@ -87,11 +89,12 @@ function plotAxes(xLabel, yLabel, log, parts) {
  * One plot in `place`; `hover` is told which curve is under the cursor and the values of all; `parts`:
  * its points lie inside the epochs.
  */
-function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [], parts = false }) {
+function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [], parts = false, logX = false }) {
   const data = aligned(curves, log);
   const { series, bands, curveOf, seriesOf } = seriesOfCurves(curves);
   const tip = tipOf(curves, curveOf, xFormat);
   const range = xRange(data[0], parts && xLabel === "epoch");
+  if (logX) [range[0], range[1]] = [range[0] / 1.1, range[1] * 1.1];
   const onCursor = (u) => {
     hover(valuesUnderCursor(u, seriesOf));
     tip.show(u);
@@ -103,10 +106,10 @@ function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [], 
     width: Math.max(place.clientWidth, 200),
     height: place.clientHeight,
     scales: {
-      x: { time: false, range: () => range },
+      x: { time: false, distr: logX ? 3 : 1, range: () => range },
       y: { distr: log ? 3 : 1, range: (u, low, high) => yRange(low, high, log, marks, range) },
     },
-    axes: plotAxes(xLabel, yLabel, log, parts),
+    axes: plotAxes(xLabel, yLabel, log, parts, logX),
     series,
     bands,
     legend: { show: false },

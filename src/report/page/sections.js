@@ -72,7 +72,7 @@ function tableNote(experiment) {
   return el("p", { class: "note" }, parts.join(" "));
 }
 
-/** The paper's claims, folded away under how many of them hold. */
+/** The paper's claims, folded away under how many of them were answered how. */
 function claimsSection(experiment) {
   if (!experiment.claims) return null;
   const count = (answer) => experiment.claims.filter((claim) => claim.answer === answer).length;
@@ -82,14 +82,25 @@ function claimsSection(experiment) {
     el(
       "summary",
       {},
-      `The paper’s claims: ${count("holds")} hold, ${count("does not")} do not, ${count("open")} are open`,
+      `The paper’s claims: ${count("yes")} yes, ${count("no")} no, ${count("undecided")} undecided`,
     ),
     tableOf(experiment.tables.claims, experiment, { kind: "claims" }),
     el(
       "p",
       { class: "note" },
-      "A claim holds where the first of every pair is the lower one beyond noise (or, where it says near, where both are that near beyond noise); it does not where a pair is the other way round beyond noise. Noise: what Student’s t allows a difference to be by chance, at 5 % for all pairs of a claim together, with the deviation of all rows that have several seeds.",
+      "Yes: the first row of every pair is lower beyond noise, or, where the claim says near, no further from the second than it says. No: a pair is the other way round beyond noise. Undecided: neither, or no row has two seeds. Noise: two-sample t test, pooled variance, Bonferroni-corrected over the pairs of a claim, 5 %.",
     ),
+  );
+}
+
+/** Every claim on every data set. */
+function answersSection() {
+  if (!results.claims) return null;
+  return el(
+    "section",
+    { id: "claims" },
+    el("h2", {}, "The paper’s claims"),
+    tableOf(results.claims, null, { kind: "claims" }),
   );
 }
 
@@ -107,6 +118,8 @@ function experimentSection(experiment) {
   const brief = Math.max(0, ...experiment.rows.flatMap((row) => row.runs.map(lastEpoch))) < 4;
   if (brief) put(stepsFigure(experiment, view));
   for (const spec of experiment.figures) put(curvesFigure(experiment, spec, view));
+  put(trendFigure(experiment));
+  if (!brief) put(scheduleFigure(experiment));
   if (!brief) put(stepsFigure(experiment, view));
   put(layersFigure(experiment, view));
   const section = el("section", { id: experiment.id }, el("h2", {}, experiment.title), facts(experiment));
@@ -217,6 +230,7 @@ function build() {
       el("div", { class: "glances" }, results.experiments.map(glance)),
     ),
   );
+  page.append(answersSection() ?? "");
   for (const experiment of results.experiments) page.append(experimentSection(experiment));
   if (samples.length)
     page.append(
