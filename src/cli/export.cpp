@@ -100,7 +100,8 @@ class Exporter {
     exporter::PlainNet net = exporter::plain_net(checkpoint_, exporter::InputForm::floats);
     const std::string text =
         exporter::demo_page(net, classes(), checkpoint_.scale,
-                            trial_.noise ? data::ImageSet{} : trial_.images, facts_line());
+                            trial_.noise ? data::ImageSet{} : trial_.images,
+                            data::is_own_data(checkpoint_.config.data), facts_line());
     write(path, text, net, [&](const torch::Tensor& x) { return net.net->forward(x); });
     constexpr size_t comfortable = 3'000'000;
     if (text.size() > comfortable)

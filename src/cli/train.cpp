@@ -23,11 +23,13 @@
 #include "data/catalogue.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "nn/message.h"
 #include "orthobatch/spec.h"
 #include "orthobatch/version.h"
 #include "ranks/ranks.h"
 #include "run/names.h"
 #include "run/run_record.h"
+#include "train/net_pictures.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -97,6 +99,16 @@ void make_folder(LedRun& led, const std::string& path) {
         "{} holds checkpoints of a run, but not its config.json: give another --out", path));
 }
 
+/// For a report of the run, which is none the worse trained without them.
+void draw_for_report(const std::string& path, const data::DataSet& data,
+                     const run::TrainConfig& config) {
+  try {
+    train::draw_pictures(path, data, config);
+  } catch (const std::exception& error) {
+    complain(fmt::format("warning: no heat maps for a report: {}", message_of(error)));
+  }
+}
+
 int finish(train::Trainer& trainer, const std::string& path, train::Progress& progress,
            const ranks::Ranks& ranks) {
   const std::string way_on = fmt::format("go on with: orthobatch train --resume {}", path);
@@ -159,7 +171,9 @@ int train(const TrainArguments& a, const std::optional<run::TrainConfig>& new_co
   } else {
     trainer.begin();
   }
-  return finish(trainer, path, *progress, ranks);
+  const int code = finish(trainer, path, *progress, ranks);
+  if (code == 0 && ranks.leads()) draw_for_report(path, data, config);
+  return code;
 }
 
 /// Throws where a training with this config could not begin: the sizes of the maps, the share of

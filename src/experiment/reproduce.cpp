@@ -198,17 +198,9 @@ bool Reproduction::train(const Job& job, const train::RunFolder& folder) {
 
 /// Of the first seed alone: a page shows one net of a row.
 void Reproduction::draw(const Job& job) {
-  const std::string best = io::join_path(job.path, run::best_name);
-  if (job.seed != job.row->seeds.front() || !io::file_exists(best)) return;
+  if (job.seed != job.row->seeds.front()) return;
   const run::TrainConfig config = config_of(job);
-  const data::DataSet& data = data_for(config);
-  train::Checkpoint checkpoint = train::read_checkpoint(best);
-  for (const io::Difference& d :
-       io::differences(run::deciding_settings(config), run::deciding_settings(checkpoint.config)))
-    throw io::FileError(best, d.key, d.expected.dump(), d.found.dump() + ": it is of another run");
-  const ordered_json pictures =
-      train::net_pictures(checkpoint.net, data, config, checkpoint.state.epoch);
-  io::write_file(io::join_path(job.path, run::pictures_name), pictures.dump() + "\n");
+  train::draw_pictures(job.path, data_for(config), config);
 }
 
 int64_t Reproduction::epochs_missing(const Job& job) const {
@@ -269,6 +261,7 @@ void Reproduction::make(Job& job, Outcome& outcome) {
   } catch (const train::Diverged& error) {
     outcome.diverged.push_back(fmt::format("{}: {}", job.label(), error.what()));
     progress_.line(outcome.diverged.back());
+    draw(job);  // of an epoch before
   } catch (const ranks::RankError&) {
     throw;
   } catch (const std::exception& error) {
