@@ -63,7 +63,7 @@ kill -STOP "$stopped"
 train --out one --quiet || fail 'a run of one process'
 train --out two --processes 2 >out 2>err || fail "a run of two: $(cat err)"
 grep -q '2 processes with 1 thread each' err || fail "no word of the processes: $(cat err)"
-grep -q 'between processes [0-9.]* %' err || fail "no share of time between processes: $(cat err)"
+grep -q '[0-9.]* % between processes' err || fail "no share of time between processes: $(cat err)"
 [ "$(grep -c '^epoch 1/1' err)" -eq 1 ] || fail "not one line an epoch: $(cat err)"
 close one two || fail "two processes are not one: $(paste <(losses one) <(losses two))"
 close one hung 2 || fail "three processes are not one: $(paste <(losses one) <(losses hung))"

@@ -95,7 +95,7 @@ int get_svhn(const DataArguments& a) {
 int get(const DataArguments& a) {
   if (a.name == "mnist") return get_mnist(a);
   if (!a.from.empty())
-    throw std::invalid_argument("--from: expected only with mnist, found with " + a.name);
+    throw UsageError("--from: expected only with mnist, found with " + a.name);
   if (a.name == "svhn" || a.name == "svhn-train") return get_svhn(a);
   fmt::print("The synthetic digits are drawn by the program: there is nothing to get.\n");
   return 0;
@@ -177,7 +177,8 @@ int show(const DataArguments& a) {
                data.reading_seconds, all_threads());
   const data::Augmentation augmentation = run::paper_config(a.name, "BN").augment;
   const io::Bytes sheet = io::encode_png(
-      contact_sheet(data.train, a.columns, a.augmented ? augmentation : data::Augmentation{}, 1));
+      contact_sheet(data.train, data.classes, a.columns,
+                    a.augmented ? augmentation : data::Augmentation{}, 1));
   io::write_output(a.picture, sheet.data(), sheet.size());
   fmt::print("{} training images of each {}{}: {}\n", a.columns, data.own ? "class" : "digit",
              a.augmented ? " as augmented" : "", a.picture);

@@ -21,6 +21,7 @@
 #include "train/net_pictures.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
+#include "train/step_time.h"
 #include "train/trainer.h"
 
 namespace orthobatch::experiment {
@@ -293,14 +294,45 @@ void Reproduction::make_all(Outcome& outcome) {
   }
 }
 
-void Reproduction::prepare() {
+void Reproduction::open() {
   list_jobs();
   for (const Job& job : jobs_) check_settings(job);
-  io::make_directories(options_.out);
   // Data that is not there would fail every row: say so before the first.
   const auto missing = std::find_if(jobs_.begin(), jobs_.end(),
                                     [&](const Job& job) { return epochs_missing(job) > 0; });
   if (missing != jobs_.end()) data_for(missing->row->config);
+}
+
+std::string Reproduction::plan() {
+  int64_t runs = 0, epochs = 0;
+  const Job* first = nullptr;
+  std::vector<double> seconds;  // an epoch of each run that has some
+  for (const Job& job : jobs_) {
+    if (const auto took = run::read_run(job.path).seconds_per_epoch()) seconds.push_back(*took);
+    if (epochs_missing(job) == 0) continue;
+    ++runs;
+    epochs += epochs_missing(job);
+    if (!first) first = &job;
+  }
+  if (!first) return fmt::format("nothing to train: {} of {} runs are done", jobs_.size(), jobs_.size());
+  std::sort(seconds.begin(), seconds.end());
+  double each = seconds.empty() ? 0 : seconds[seconds.size() / 2];
+  if (seconds.empty()) {
+    const run::TrainConfig config = config_of(*first);
+    const data::ImageSet& train = data_for(config).train;
+    const int64_t batch = std::min(config.schedule.batch, train.count());
+    const int64_t share = std::max<int64_t>(1, batch / ranks_.size());
+    each = train::step_seconds(config, train.shape(), train.classes, share) *
+           static_cast<double>(train.count()) / static_cast<double>(batch);
+  }
+  return fmt::format("{} row{}, {} run{} to train, {} epoch{} of about {}: about {} in all",
+                     experiment_.rows.size(), experiment_.rows.size() == 1 ? "" : "s", runs,
+                     runs == 1 ? "" : "s", epochs, epochs == 1 ? "" : "s",
+                     base::duration_text(each), base::duration_text(each * static_cast<double>(epochs)));
+}
+
+void Reproduction::prepare() {
+  io::make_directories(options_.out);
   write_description();
 }
 
