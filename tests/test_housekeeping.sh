@@ -236,8 +236,8 @@ grep -q '"filters":{' page.html || fail 'no filters in a report of own runs'
 
 # --- lines on a terminal of 80 columns ------------------------------------------------------------
 if command -v script >/dev/null; then
-  script -qec "stty cols 80; '$program' train --config small.json --out shown" typescript >/dev/null 2>&1
-  tr '\r' '\n' < typescript | sed 's/\x1b\[K//g' > lines
+  script -qec "stty cols 80; '$program' train --config small.json --out on-terminal" typescript >/dev/null 2>&1
+  grep -v '^Script ' typescript | tr '\r' '\n' | sed 's/\x1b\[K//g' > lines
   grep -q 'epoch 4/4: test error' lines || fail "no line of an epoch: $(cat lines)"
   awk 'length > 80' lines | grep . && fail 'lines of more than 80 columns'
 fi

@@ -17,7 +17,7 @@ const blocksOf = (name) =>
 const experimentOf = (name) =>
   JSON.parse(fs.readFileSync(path.join(source, "experiments", `${name}.json`), "utf8"));
 
-// Of the runs in docs/results: those beside which other programs ran, and LDL(0), which has no pictures here.
+// Of the runs in docs/results: those beside which other programs ran, and LDL_corr(1e-5), which has no pictures here.
 const steady = (name) => {
   const lines = fs.readFileSync(path.join(folder, "runs", name, "metrics.jsonl"), "utf8").trim().split("\n");
   const seconds = lines.map((line) => JSON.parse(line).time.train_seconds);
@@ -29,7 +29,7 @@ function makeFolder() {
   fs.cpSync(path.join(source, "docs/results/0.2"), folder, { recursive: true });
   const noise = (count) => Buffer.from(Array.from({ length: count }, (_, i) => (i * 37) % 256)).toString("base64");
   for (const runs of [path.join(folder, "runs"), path.join(folder, "small/runs")])
-    for (const name of fs.readdirSync(runs).filter((run) => run.endsWith("seed1") && !run.includes("LDL_0"))) {
+    for (const name of fs.readdirSync(runs).filter((run) => run.endsWith("seed1") && !run.includes("LDL_corr"))) {
       const { blocks, data } = JSON.parse(fs.readFileSync(path.join(runs, name, "config.json"), "utf8"));
       const [side, channels] = data === "mnist" ? [28, 1] : [32, 3];
       const layers = blocks.map(({ layer, channels: n }) => {
@@ -202,10 +202,10 @@ try {
     assert.equal(await page.locator(`figure[data-figure="samples ${name}"] canvas`).count(), 1);
   }
 
-  // LDL(0) alone has no pictures, and the page says so; where all have them it says nothing.
+  // LDL_corr(1e-5) alone has no pictures, and the page says so; where all have them it says nothing.
   assert.match(
     await page.locator('figure[data-figure="inside svhn"] .missing').innerText(),
-    /^No heat maps and filters of LDL\(0\): no pictures\.json/,
+    /^No heat maps and filters of LDL_corr\(1e-5\): no pictures\.json/,
   );
   assert.equal(await page.locator('figure[data-figure="inside mnist"] .missing').count(), 0);
 
@@ -273,7 +273,9 @@ try {
   }
   const times = (await sortedBy(page, "× BN")).map((row) => row.time);
   const timed = times.filter((time) => time > 0);
-  assert.equal(timed.length, 13, "rows with times of their own");
+  const quiet = fs.readdirSync(path.join(folder, "runs")).filter((name) => name.startsWith("svhn") && steady(name));
+  const rows_in_time = new Set(quiet.map((name) => name.replace(/-seed\d$/, ""))).size;
+  assert.equal(timed.length, rows_in_time, "rows with times of their own");
   assert.deepEqual(
     times.slice(0, timed.length),
     [...timed].sort((x, y) => x - y),

@@ -58,7 +58,7 @@ function switches(view, redraw) {
 
 function tableNote(experiment) {
   const parts = [
-    "Best: the epoch with the least test error, chosen on the test set as the paper does; the last epoch beside it is free of that choice.",
+    `Best: the epoch with the least test error, chosen on the test set${experiment.rows.some((row) => row.paper) ? " as the paper does" : ""}; the last epoch beside it is free of that choice.`,
   ];
   if (experiment.rows.some((row) => row.runs.length > 1)) parts.push("± is the deviation over seeds.");
   if (experiment.loss_share !== 1)
