@@ -79,8 +79,8 @@ expect 0 '1 trained now' reproduce tiny.json --threads 1 --out stopped --rows BN
 grep -q '"epoch":3' stopped/runs/synthetic-BN-seed1/metrics.jsonl || fail 'no third epoch'
 grep -q '"name": "ZCA"' stopped/tiny.experiment.json || fail 'rows that were not chosen left the report'
 expect 1 'config.json: subset: expected 500, found 1024.*another --out' reproduce tiny.json --subset 500 --out stopped
-expect 1 "no row of tiny matches 'LDL', expected BN, ZCA or wild" reproduce tiny.json --rows LDL --out new
-expect 1 "did you mean 'mnist'" reproduce mnits --out new
+expect 2 "no row of tiny matches 'LDL', expected BN, ZCA or wild" reproduce tiny.json --rows LDL --out new
+expect 2 "did you mean 'mnist'" reproduce mnits --out new
 expect 2 'out is required' reproduce mnist
 sed 's/"epochs": 2/"epoks": 2/' tiny.json > bad.json
 expect 1 "bad.json: no setting 'epoks'.*did you mean 'epochs'" reproduce bad.json --out new

@@ -205,7 +205,7 @@ async function checkOwnPictures(browser) {
     sorted = path.join(output, "sorted");
   makePictures(folder);
   fs.rmSync(trained, { recursive: true, force: true });
-  const settings = ["--image-size", "24x24", "--batch", "32", "--epochs", "3", "--set", "schedule.max_batch=32"];
+  const settings = ["--image-size", "24x24", "--batch", "32", "--epochs", "1", "--set", "schedule.max_batch=32"];
   run("train", "--data", folder, "--layer", "ZCA(1e-5)", ...settings, "--threads", "1", "--out", trained, "--quiet");
   run("export", trained, "--page", file, "--threads", "1");
   const complaints = [];
