@@ -263,8 +263,9 @@ TEST_F(RunList, SortsWithNothingLast) {
 TEST(Terminal, ProgressFitsItsWidth) {
   const Progress::Moment m{12, 30, 45, 100, 12345, 0.1234, 12.34, 34, 364, 60};
   const std::string whole = progress_text(m, std::nullopt, 0);
-  EXPECT_EQ(whole,
-            "epoch 12/30  45 %  loss 0.1234  error 12.34 %  12345 images/s  left: epoch 0:34, run 6:04");
+  EXPECT_EQ(
+      whole,
+      "epoch 12/30  45 %  loss 0.1234  error 12.34 %  12345 images/s  left: epoch 0:34, run 6:04");
   const Progress::Overall overall{12, 20, 100, 60};
   for (const size_t width : {40, 60, 79, 120, 200})
     for (const bool several : {false, true}) {

@@ -48,10 +48,8 @@ std::string save_picture(const EvalArguments& a, const std::string& folder, cons
 
 /// Images of one's own come as the net takes them, whatever they are in their files.
 data::DataSet data_for(const EvalArguments& a, const train::Checkpoint& checkpoint) {
-  data::DataRequest request =
-      train::test_request(checkpoint, a.data.empty() ? "" : or_usage_error([&] {
-        return data::resolve_data(a.data);
-      }));
+  data::DataRequest request = train::test_request(
+      checkpoint, a.data.empty() ? "" : or_usage_error([&] { return data::resolve_data(a.data); }));
   request.data_dir = a.data_dir;
   request.threads = all_threads(a.threads);
   return read_data(std::move(request), {false, a.json, a.strict});
@@ -99,7 +97,8 @@ int evaluate_checkpoint(const EvalArguments& a) {
   const std::atomic<bool> never{false};
   const auto result = train::evaluate(checkpoint.net, test, checkpoint.scale, never);
   const std::string picture =
-      save_picture(a, io::parent_path(path), io::encode_png(confusion_picture(result->confusion, checkpoint.classes)));
+      save_picture(a, io::parent_path(path),
+                   io::encode_png(confusion_picture(result->confusion, checkpoint.classes)));
   if (a.json) {
     fmt::print("{}\n", json_of(*result, checkpoint, name));
     return 0;

@@ -99,10 +99,9 @@ class Exporter {
   /// The page has weights alone in it, which its script runs: those are compared.
   void page(const std::string& path) {
     exporter::PlainNet net = exporter::plain_net(checkpoint_, exporter::InputForm::floats);
-    const std::string text =
-        exporter::demo_page(net, classes(), checkpoint_.scale,
-                            trial_.noise ? data::ImageSet{} : trial_.images,
-                            data::is_own_data(checkpoint_.config.data), facts_line());
+    const std::string text = exporter::demo_page(
+        net, classes(), checkpoint_.scale, trial_.noise ? data::ImageSet{} : trial_.images,
+        data::is_own_data(checkpoint_.config.data), facts_line());
     write(path, text, net, [&](const torch::Tensor& x) { return net.net->forward(x); });
     constexpr size_t comfortable = 3'000'000;
     if (text.size() > comfortable)
@@ -175,8 +174,7 @@ void add_export(CLI::App& app, Run& run) {
   auto a = std::make_shared<ExportArguments>();
   verb->add_option("RUN", a->run, "Folder of a run (its best epoch), or a checkpoint in one")
       ->required();
-  verb->add_option("-o,--out", a->outputs,
-                   "FILE.onnx or FILE.pt (TorchScript); may be given twice")
+  verb->add_option("-o,--out", a->outputs, "FILE.onnx or FILE.pt (TorchScript); may be given twice")
       ->type_name("FILE")
       ->default_str("none")
       ->allow_extra_args(false);

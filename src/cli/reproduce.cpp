@@ -63,7 +63,6 @@ int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
   or_usage_error([&] {
     experiment::apply(without_rows, all);
     experiment::apply(a.changes, chosen);
-    return 0;
   });
   a.options.command = command_text(a);
   a.options.processes_here = processes_here(a.ranks, ranks.size());
@@ -156,10 +155,7 @@ void add_reproduce(CLI::App& app, Run& run) {
       if (processes > 1) {  // a mistake is told before any rank is started
         require_for_all("EXPERIMENT", a->experiment);
         experiment::Experiment chosen = experiment_of(*a);
-        or_usage_error([&] {
-          experiment::apply(a->changes, chosen);
-          return 0;
-        });
+        or_usage_error([&] { experiment::apply(a->changes, chosen); });
       }
       const nlohmann::json about = {{"verb", "reproduce"}, {"experiment", a->experiment}};
       return run_in_ranks(a->ranks, processes, about,

@@ -63,8 +63,9 @@ std::string progress_text(const train::Progress::Moment& m,
   const std::string epoch = fmt::format("epoch {}/{}", m.epoch, m.epochs);
   const std::string head =
       overall ? fmt::format("[{}/{}] {}", overall->run, overall->runs, epoch) : epoch;
-  std::string left = fmt::format("left: epoch {}, run {}", base::duration_text(m.seconds_left_epoch),
-                                 base::duration_text(m.seconds_left));
+  std::string left =
+      fmt::format("left: epoch {}, run {}", base::duration_text(m.seconds_left_epoch),
+                  base::duration_text(m.seconds_left));
   if (overall) {
     const double each = overall->seconds_epoch > 0 ? overall->seconds_epoch : m.seconds_epoch;
     left += ", all " + base::duration_text(m.seconds_left + each * overall->epochs_after);

@@ -226,7 +226,6 @@ int start(const TrainArguments& a) {
   }
   or_usage_error([&] {
     for (const run::Setting& change : settings_of(a)) run::require_changeable(change);
-    return 0;
   });
   if (!is_rank()) require_old(a.resume);  // on other hosts than rank 0's it need not be
   const int processes = asked > 0 ? asked : run::read_run(a.resume).processes;
@@ -316,8 +315,7 @@ void add_train(CLI::App& app, Run& run) {
                  "schedule.learning_rate");
   auto* momentum = as_setting(
       verb->add_option("--momentum", a->momentum, "Initial momentum of SGD"), "schedule.momentum");
-  as_setting(verb->add_option("--threads", a->threads, threads_text),
-             "threads");
+  as_setting(verb->add_option("--threads", a->threads, threads_text), "threads");
   auto* workers = as_setting(verb->add_option("--augment-threads", a->augment_threads,
                                               "Threads that make batches in the background"),
                              "augment_threads");

@@ -314,7 +314,8 @@ std::string Reproduction::plan() {
     epochs += epochs_missing(job);
     if (!first) first = &job;
   }
-  if (!first) return fmt::format("nothing to train: {} of {} runs are done", jobs_.size(), jobs_.size());
+  if (!first)
+    return fmt::format("nothing to train: {} of {} runs are done", jobs_.size(), jobs_.size());
   std::sort(seconds.begin(), seconds.end());
   double each = seconds.empty() ? 0 : seconds[seconds.size() / 2];
   if (seconds.empty()) {
@@ -328,7 +329,8 @@ std::string Reproduction::plan() {
   return fmt::format("{} row{}, {} run{} to train, {} epoch{} of about {}: about {} in all",
                      experiment_.rows.size(), experiment_.rows.size() == 1 ? "" : "s", runs,
                      runs == 1 ? "" : "s", epochs, epochs == 1 ? "" : "s",
-                     base::duration_text(each), base::duration_text(each * static_cast<double>(epochs)));
+                     base::duration_text(each),
+                     base::duration_text(each * static_cast<double>(epochs)));
 }
 
 void Reproduction::prepare() {

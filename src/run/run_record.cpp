@@ -134,7 +134,8 @@ bool RunRecord::steady() const {
       epochs.begin(), epochs.end(), [](const EpochRecord& a, const EpochRecord& b) {
         return a.time.train_seconds < b.time.train_seconds;
       });
-  return least != epochs.end() && most->time.train_seconds <= steady_ratio * least->time.train_seconds;
+  return least != epochs.end() &&
+         most->time.train_seconds <= steady_ratio * least->time.train_seconds;
 }
 
 bool is_run(const std::string& folder) {

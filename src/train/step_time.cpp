@@ -15,9 +15,8 @@ double step_seconds(const run::TrainConfig& config, const data::ImageShape& imag
   using Clock = std::chrono::steady_clock;
   DigitNet net(image, config.net, classes);
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(1e-6));
-  const torch::Tensor x =
-      torch::randn({images, image.channels, image.height, image.width})
-          .contiguous(torch::MemoryFormat::ChannelsLast);
+  const torch::Tensor x = torch::randn({images, image.channels, image.height, image.width})
+                              .contiguous(torch::MemoryFormat::ChannelsLast);
   const torch::Tensor y = torch::zeros({images}, torch::kLong);
   double least = 0;
   for (int step = 0; step < 4; ++step) {
