@@ -37,7 +37,9 @@ void add_own_defaults(const TrainArguments& a, nlohmann::json& json) {
 /// Whether a config is one by itself: then what was given beside it is at fault.
 bool is_config(const nlohmann::json& json, const std::string& name) {
   try {
-    run::config_from_json(json, name);
+    run::TrainConfig config = run::config_from_json(json, name);
+    run::use_all_threads(config);
+    run::check_config(config);
     return true;
   } catch (const std::exception&) {
     return false;
