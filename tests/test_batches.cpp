@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "cli/pictures.h"
 #include "data/augment.h"
@@ -193,12 +194,56 @@ TEST(InputScale, StandardizesEachChannel) {
   EXPECT_EQ(scale.deviation[2], 1);  // a constant channel is left as it is
 }
 
+const std::vector<std::string> ten_digits = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+
+int dark_pixels(const Picture& picture) {
+  int count = 0;
+  for (size_t i = 0; i < picture.rgb.size(); i += 3) count += picture.rgb[i] < 128;
+  return count;
+}
+
+TEST(Pictures, EveryLetterIsDrawnAndUnlikeTheOthers) {
+  std::set<std::vector<uint8_t>> seen;
+  std::string letters = "?0123456789-_(),+/:.%";
+  for (char c = 'a'; c <= 'z'; ++c) letters += {c, static_cast<char>(c - 'a' + 'A')};
+  for (const char c : letters) {
+    Picture upright(5, 7, 255), turned(7, 5, 255);
+    upright.text(0, 0, std::string(1, c), 1, 0);
+    turned.text(0, 5, std::string(1, c), 1, 0, true);
+    EXPECT_GT(dark_pixels(upright), 1) << c;
+    EXPECT_EQ(dark_pixels(turned), dark_pixels(upright)) << c;
+    EXPECT_TRUE(seen.insert(upright.rgb).second) << c;
+  }
+  Picture other(5, 7, 255);
+  other.text(0, 0, "\x80", 1, 0);
+  EXPECT_FALSE(seen.insert(other.rgb).second) << "a question mark";
+}
+
+TEST(Pictures, ClassesHaveTheirNames) {
+  ImageSet train, test;
+  load_synthetic(train, test);
+  train.keep_first(100);
+  auto named = ten_digits;
+  named[3] = "great white shark";
+  const Picture plain = cli::contact_sheet(train, ten_digits, 2, {}, 1),
+                sheet = cli::contact_sheet(train, named, 2, {}, 1);
+  // "great white sh..", as far as there is room.
+  EXPECT_EQ(sheet.width - plain.width, 15 * 12);
+  named[3] = "großes";  // a character, a question mark
+  EXPECT_EQ(cli::contact_sheet(train, named, 2, {}, 1).width - plain.width, 5 * 12);
+  Confusion confusion(10, std::vector<int64_t>(10, 0));
+  for (int i = 0; i < 10; ++i) confusion[i][i] = 5;
+  named[3] = "shark";
+  EXPECT_GT(cli::confusion_picture(confusion, named).width,
+            cli::confusion_picture(confusion, ten_digits).width);
+}
+
 TEST(Png, IsReadBackByItsOwnSums) {
   const TemporaryFolder folder;
   ImageSet train, test;
   load_synthetic(train, test);
   train.keep_first(300);
-  const Picture sheet = cli::contact_sheet(train, 5, {4, 4, 20}, 1);
+  const Picture sheet = cli::contact_sheet(train, ten_digits, 5, {4, 4, 20}, 1);
   write_png(folder.path("a.png"), sheet);
   const Bytes png = read_file(folder.path("a.png"));
   ASSERT_GT(png.size(), 100u);

@@ -18,7 +18,9 @@ refuse() {
 }
 
 # --- a quick run as JSON, and the bars -------------------------------------------------------------
-"$program" bench --quick --json >quick.json 2>err || fail "a quick run: $(cat err)"
+TIMEFORMAT=%U
+{ time "$program" bench --quick --json >quick.json 2>err; } 2>taken || fail "a quick run: $(cat err)"
+awk '{ exit !($1 < 60) }' taken || fail "a quick run: $(cat taken) seconds of a processor"
 /usr/bin/python3 "$source/tests/bench_json.py" "$source/bench/bars.py" quick.json >json.out 2>&1 ||
   fail "quick.json: $(cat json.out)"
 # The layers are those of the registry: each line of `layers` that begins with a name.
@@ -69,7 +71,7 @@ refuse 'at most [0-9]+ values, found 65536x65536x1x1' --shapes 65536x65536x1x1
 refuse '2 samples' --shapes 1x8x1x1
 refuse 'sections: .*scaling' --sections scalin
 refuse 'layout' --layout chw
-refuse 'threads' --threads 0
+refuse 'threads' --threads -1
 refuse 'repeats' --repeats 0
 refuse "did you mean '--repeats'" --repeat 3
 # A bad spec is shown with a caret, as everywhere.

@@ -143,7 +143,7 @@ TEST(Export, APageIsOneFile) {
   const Checkpoint checkpoint = made("ZCA(1e-5)", Head::flat, Padding::valid);
   const std::string page = demo_page(plain_net(checkpoint, InputForm::floats),
                                      {"</script>", "1", "2", "3", "4", "5", "6", "7", "8", "9"},
-                                     checkpoint.scale, test::small_data().test, "a net");
+                                     checkpoint.scale, test::small_data().test, false, "a net");
   EXPECT_EQ(page.find("{{"), std::string::npos);
   EXPECT_EQ(page.find("src="), std::string::npos);
   EXPECT_EQ(page.find("</script>\""), std::string::npos);

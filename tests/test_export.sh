@@ -13,9 +13,9 @@ also '^demo.html: '
 grep -q '<canvas' demo.html || fail 'the page has no board'
 [ -z "$(ls | grep -v '^\(run\|model.onnx\|model.pt\|demo.html\)$')" ] || fail "left behind: $(ls)"
 
-expect 1 '-o: expected a name that ends in .onnx or .pt, found .model.tflite' export run -o model.tflite
-expect 1 'expected -o FILE.onnx, -o FILE.pt or --page FILE.html' export run
-expect 1 "expected bytes, floats, unit or scaled, found 'byte'; did you mean 'bytes'" export run -o x.onnx --input byte
+expect 2 '-o: expected a name that ends in .onnx or .pt, found .model.tflite' export run -o model.tflite
+expect 2 'expected -o FILE.onnx, -o FILE.pt or --page FILE.html' export run
+expect 2 "expected bytes, floats, unit or scaled, found 'byte'; did you mean 'bytes'" export run -o x.onnx --input byte
 expect 1 'no_run.*No such file' export no_run -o x.onnx
 expect 1 'nowhere/x.onnx: ' export run -o nowhere/x.onnx
 mkdir empty

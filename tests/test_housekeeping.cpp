@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "cli/run_list.h"
+#include "cli/terminal.h"
 #include "report/table.h"
 #include "report_folder.h"
 #include "rooms.h"
@@ -257,6 +258,25 @@ TEST_F(RunList, SortsWithNothingLast) {
   EXPECT_EQ(order("name"), "none one two ");
   EXPECT_EQ(order("epochs"), "two one none ");
   for (const std::string& name : run_orders()) EXPECT_NO_THROW(sort_runs(runs, name)) << name;
+}
+
+TEST(Terminal, ProgressFitsItsWidth) {
+  const Progress::Moment m{12, 30, 45, 100, 12345, 0.1234, 12.34, 34, 364, 60};
+  const std::string whole = progress_text(m, std::nullopt, 0);
+  EXPECT_EQ(
+      whole,
+      "epoch 12/30  45 %  loss 0.1234  error 12.34 %  12345 images/s  left: epoch 0:34, run 6:04");
+  const Progress::Overall overall{12, 20, 100, 60};
+  for (const size_t width : {40, 60, 79, 120, 200})
+    for (const bool several : {false, true}) {
+      const auto all = several ? std::optional(overall) : std::nullopt;
+      const std::string text = progress_text(m, all, width);
+      EXPECT_NE(text.find("45 %"), std::string::npos);
+      EXPECT_NE(text.find("left: epoch 0:34, run 6:04"), std::string::npos);
+      EXPECT_LE(text.size(), std::max<size_t>(width, 79));
+      EXPECT_EQ(text.find(", all 1:46:04") != std::string::npos, several);
+    }
+  EXPECT_NE(progress_text(m, overall, 79).find("loss"), std::string::npos);
 }
 
 TEST_F(RunList, JsonHasNullForWhatIsNot) {

@@ -40,6 +40,11 @@ for verb in $(verbs); do
         N | X) [[ $entry =~ \([^\(]*[0-9]\ to\ (below\ )?[0-9] || $entry =~ \(above\ .*up\ to ]] || fail "$verb $part: no range: $entry" ;;
       esac
     done < entries
+    # The same wherever they are.
+    unlike() { grep -E -- "$1" entries | grep -vE -- "$2" && fail "$verb $part: expected /$2/"; }
+    unlike '^ *--threads ' 'Number of threads; 0: all cores \(0 to 1024; default 0'
+    unlike '(^ *|,)--out' '^ *-o,--out [A-Z]'
+    unlike '^ *--json' '^ *--json +[A-Z][a-zA-Z ]+ in place of the tables?$'
   done
 done
 [ "$options" -ge 60 ] || fail "only $options options were looked at"
@@ -88,8 +93,8 @@ cp -r longer freed
 grep -q '"target_error": null' freed/config.json || fail '--set stop.target_error=null left a rule'
 train --out patient --epochs 40 --learning-rate 1e-12 --set refresh_images=0 --patience 2 2>err || fail "patience: $(cat err)"
 grep -q 'stopped early, after epoch [0-9]*: no epoch better than epoch [0-9]* for 2, the patience is 2' err || fail "patience: $(cat err)"
-expect 1 "did you mean 'stop.patience'" train --set stop.pacience=2
-expect 1 'stop: patience: expected an integer, 0 to 100000' train --data synthetic --set stop.patience=1000000
+expect 2 "did you mean 'stop.patience'" train --set stop.pacience=2
+expect 2 'stop: patience: expected an integer, 0 to 100000' train --data synthetic --set stop.patience=1000000
 # Every rank at the same epoch.
 train --out together --processes 2 --timeout 20 --target-error 100 2>err || fail "two processes: $(cat err)"
 [ "$(epochs together)" -eq 1 ] && grep -q 'stopped early, after epoch 1' err || fail "two processes: $(cat err)"
@@ -184,6 +189,58 @@ json out 'v["gradients"][0]["exact_error"] is None and v["why_no_gradient"]'
 "$program" check 'LDL(1e-5,gradient=paper)' --json >out 2>err
 [ $? -eq 1 ] || fail 'check --json: a gradient that is off'
 json out 'v["verdict"] == "OFF"'
+
+# --- a mistake on the command line: exit code 2, one in a file 1 -----------------------------------
+mkdir -p pictures/a pictures/b
+expect 2 "did you mean 'flat'" train --head flatt
+expect 2 'padding: expected valid or same' train --config small.json --padding wide
+expect 2 "did you mean 'synthetic'" train --data synthetc
+expect 2 'expected WIDTHxHEIGHT' train --data pictures --image-size 32
+expect 2 'expected WIDTHxHEIGHT' data show pictures --image-size 32
+expect 2 'batch: expected an integer' train --config small.json --set schedule.batch=0
+expect 2 'head: expected' train --config small.json --set head=flatt
+expect 2 'expected 1, or 2 for the blocks' train --config small.json --layer BN --layer BN --layer BN
+expect 2 'seed' train --resume list/whole --set seed=3
+expect 2 'batch: expected' train --resume list/whole --set schedule.batch=0
+expect 2 "did you mean 'mnist'" reproduce mnst --out new
+expect 2 "no row of mnist matches 'nothing'" reproduce mnist --rows nothing --out new
+expect 2 "did you mean 'flat'" reproduce mnist --head flatt --out new
+expect 2 'expected -o FILE.onnx' export list/whole
+expect 2 'ends in .onnx or .pt' export list/whole -o a.txt
+expect 2 "did you mean 'bytes'" export list/whole -o a.onnx --input byte
+expect 2 'from: expected only with mnist' data get svhn --from .
+expect 2 "did you mean 'mnist'" eval list/whole --data mnst
+expect 2 "no method is named 'ZCX'" layers ZCX
+echo '{"data": "synthetic", "head": "flatt"}' > wrong.json
+expect 1 'wrong.json: head: expected' train --config wrong.json
+expect 1 'wrong.json: head: expected' train --config wrong.json --epochs 1
+expect 1 'there is none|none, expected|expected .* found none' train --resume pictures
+[ ! -e new ] || fail 'a mistake left a folder'
+
+# --- report --json: as everywhere, in place of the tables -----------------------------------------
+says report list/whole -o page.html --json
+json out 'v["experiments"][0]["rows"][0]["name"] == "BN" and v["steady_ratio"] == 1.5'
+# One definition of seconds per epoch: the table's, where a report has any.
+"$program" runs list --json >runs.json
+json runs.json 'any(r["path"] == "list/whole" and r["seconds_per_epoch"] > 0 for r in v["runs"])'
+python3 - <<'END' || fail 'seconds per epoch: runs and report differ'
+import json
+report = json.load(open("out"))["experiments"][0]["rows"][0]
+runs = [r for r in json.load(open("runs.json"))["runs"] if r["path"] == "list/whole"]
+own = runs[0]["seconds_per_epoch"]
+assert report["epoch_seconds"] is None and not report["runs"][0]["steady"] or abs(report["epoch_seconds"] / own - 1) < 1e-4, (report["epoch_seconds"], own)
+END
+# What a report of heat maps and filters is drawn from; and it has not the paper's title.
+[ -s list/whole/pictures.json ] || fail 'train leaves no pictures.json'
+grep -q '"filters":{' page.html || fail 'no filters in a report of own runs'
+
+# --- lines on a terminal of 80 columns ------------------------------------------------------------
+if command -v script >/dev/null; then
+  script -qec "stty cols 80; '$program' train --config small.json --out on-terminal" typescript >/dev/null 2>&1
+  grep -v '^Script ' typescript | tr '\r' '\n' | sed 's/\x1b\[K//g' > lines
+  grep -q 'epoch 4/4: test error' lines || fail "no line of an epoch: $(cat lines)"
+  awk 'length > 80' lines | grep . && fail 'lines of more than 80 columns'
+fi
 
 [ "$failures" -eq 0 ] && echo 'housekeeping: all as expected'
 exit "$failures"

@@ -75,8 +75,8 @@ also '^\[1\] new.x0aline'
 expect 0 '12×12 pixels, colour' train --data ./colour --image-size 12x12 --out resized $small
 grep -q '"image_size": "12x12"' resized/config.json || fail 'no image_size in config.json'
 expect 0 'epoch 3/3' train --resume resized --epochs 3
-expect 1 "image_size: expected WIDTHxHEIGHT.*found '12'" train --data ./colour --image-size 12 --out refused $small
-expect 1 'image_size: expected only with a folder of images' train --data synthetic --image-size 9x9 --out refused $small
+expect 2 "image-size: expected WIDTHxHEIGHT.*found '12'" train --data ./colour --image-size 12 --out refused $small
+expect 2 'image_size: expected only with a folder of images' train --data synthetic --image-size 9x9 --out refused $small
 "$make_images" photos 2 12 224 224 colour jpeg
 expect 0 'images of 224×224 pixels become 64×64 \(--image-size 224x224 keeps them\)' train --data photos --epochs 1 --threads 1 --set 'blocks=[{"channels":4,"fov":8,"stride":8}]' --out photo
 
@@ -102,7 +102,7 @@ expect 0 '^9 ' eval idx-run
 mkdir empty
 expect 1 '/empty: folders: expected two or more, one of images for each class, found none' train --data empty
 expect 1 '/nowhere: data: expected a folder' train --data ./nowhere
-expect 1 "found 'nowhere'" train --data nowhere
+expect 2 "found 'nowhere'" train --data nowhere
 expect 1 'sheet.png: data: expected a folder .*, found no folder' train --data ./sheet.png
 mkdir -p one/class && cp pics/0/1.png one/class/
 expect 1 'expected two or more, .* found one, class' train --data one

@@ -47,6 +47,13 @@ done
 dpkg-deb -f debs/liborthobatch-dev_*.deb Depends | grep -qF "liborthobatch$series (= $version-" ||
   fail "liborthobatch-dev: expected the runtime library of the same version"
 
+# One command installs them all; where the version stands once more; how a project finds the library in a prefix.
+for file in README.md docs/packages.md; do
+  grep -qF 'apt-get install ./build/packages/*.deb' "$source/$file" || fail "$file: no command that installs all packages"
+done
+grep -qx "version: $version" "$source/CITATION.cff" || fail "CITATION.cff: expected version $version"
+grep -q -- '-DCMAKE_PREFIX_PATH=PREFIX' "$source/README.md" || fail "README.md: --prefix PREFIX without CMAKE_PREFIX_PATH"
+
 # Nothing of the machine they were made on; no names of symbols that nobody needs.
 grep -rlF -e "$source" -e "$build" "$root" && fail "a path of the build machine"
 while read -r file; do
@@ -63,6 +70,8 @@ expect 0 'best epoch 1' train --data synthetic --epochs 1 --subset 256 --out run
 zcat "$root/usr/share/man/man1/orthobatch.1.gz" | sed 's/\\-/-/g; s/\\f.//g' >page
 verbs_below() { "$program" "$@" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]\+\) .*/\1/p'; }
 first_verbs=$(verbs_below) checked=0
+# It points to nothing that the packages do not have; nor does any --help, which it is made of.
+grep -nE 'docs/|scripts/|[A-Za-z]\.md\b' page && fail "man page: files that no package has"
 for verb in $first_verbs 'data get'; do
   "$program" $verb --help | sed -nE 's/^  (-[a-z],)?(--[a-z][a-z-]*).*/\2/p' | grep -v '^--help$' >options
   title="ORTHOBATCH ${verb^^}"

@@ -63,7 +63,7 @@ kill -STOP "$stopped"
 train --out one --quiet || fail 'a run of one process'
 train --out two --processes 2 >out 2>err || fail "a run of two: $(cat err)"
 grep -q '2 processes with 1 thread each' err || fail "no word of the processes: $(cat err)"
-grep -q 'between processes [0-9.]* %' err || fail "no share of time between processes: $(cat err)"
+grep -q '[0-9.]* % between processes' err || fail "no share of time between processes: $(cat err)"
 [ "$(grep -c '^epoch 1/1' err)" -eq 1 ] || fail "not one line an epoch: $(cat err)"
 close one two || fail "two processes are not one: $(paste <(losses one) <(losses two))"
 close one hung 2 || fail "three processes are not one: $(paste <(losses one) <(losses hung))"
@@ -223,7 +223,7 @@ with RANK=0 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=$port \
 with RANK=2 WORLD_SIZE=2 1 'RANK: expected a whole number, 0 to 1' train --data synthetic
 with RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
   1 'processes: expected WORLD_SIZE, 2' train --data synthetic --processes 3
-expect 1 'batch: expected an image for each of 3 processes' train --data synthetic --batch 2 --processes 3
+expect 2 'batch: expected an image for each of 3 processes' train --data synthetic --batch 2 --processes 3
 expect 1 'an image of a batch for each of 3 processes, found 2 images' train --data synthetic --subset 2 --processes 3 \
   --out few
 

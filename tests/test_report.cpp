@@ -24,9 +24,25 @@ TEST(Report, BestEpochIsByTestErrorThenLoss) {
   EXPECT_EQ(row.best_error.mean, 4);
   EXPECT_EQ(row.best_epoch.mean, 2);
   EXPECT_EQ(row.last_error.mean, 5);
-  EXPECT_EQ(row.epoch_seconds, 2) << "the fastest";
   f.write(0, line(1, 4) + with(line(2, 4), "test_loss", 0.1) + line(3, 4));
   EXPECT_EQ(f.read().rows[0].best_epoch.mean, 2) << "equal errors: the least loss";
+}
+
+TEST(Report, TimeIsTheMedianOfEpochsWhereTheyAreAlike) {
+  Folder f(R"json([{"layer": "BN", "seeds": [1, 2]}, {"layer": "LDL(1e-5)"}])json");
+  f.write(0, line(1, 4, 2) + line(2, 4, 2.2) + line(3, 4, 2.8), 1);
+  f.write(0, line(1, 4, 2) + line(2, 4, 9) + line(3, 4, 2), 2);
+  f.write(1, line(1, 4, 2) + line(2, 4, 3.1) + line(3, 4, 2));
+  const ExperimentResult result = f.read();
+  EXPECT_EQ(result.rows[0].epoch_seconds, 2.2) << "of the steady run";
+  EXPECT_EQ(result.rows[1].epoch_seconds, 0) << "3.1 of 2 is more than 1.5";
+  EXPECT_FALSE(result.rows[1].times_bn);
+  EXPECT_EQ(result.rows[1].runs[0].seconds_per_epoch(), 2) << "as runs and compare show it";
+  const ordered_json json = to_json(std::vector<ExperimentResult>{result});
+  const ordered_json& rows = json["experiments"][0]["rows"];
+  EXPECT_EQ(rows[0]["runs"][0]["steady"], true);
+  EXPECT_EQ(rows[0]["runs"][1]["steady"], false);
+  EXPECT_TRUE(rows[1]["epoch_seconds"].is_null());
 }
 
 TEST(Report, MeanAndDeviationOverSeeds) {

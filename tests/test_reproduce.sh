@@ -22,12 +22,18 @@ cat > tiny.json <<'JSON'
 JSON
 run() { "$program" reproduce tiny.json --threads 1 "$@"; }
 
+# --- how long it will take -------------------------------------------------------------------------
+run --out whole --dry-run > out 2> err || fail "--dry-run: $(cat out err)"
+grep -qE '^3 rows, 4 runs to train, 8 epochs of about [0-9:]+: about [0-9:]+ in all$' out || fail "--dry-run says: $(cat out err)"
+[ ! -e whole ] || fail "--dry-run wrote $(ls whole)"
+
 # --- a whole experiment --------------------------------------------------------------------------
 run --out whole > out 2> err || fail "reproduce: exit $?: $(cat out err)"
 grep -qE '^BN +0.39 +49 +[0-9.]+ ' out || fail "no row of BN in: $(cat out)"
 grep -qE '^ZCA .*[0-9] ± [0-9]' out || fail "no deviation over the seeds in: $(cat out)"
 grep -qE '^wild .*diverged in epoch 1' out || fail "a diverged row: $(cat out)"
 grep -qE '^wild .*[0-9]\.[0-9]+ +[0-9]' out && fail "a diverged row has a number: $(cat out)"
+head -n 1 err | grep -q '^3 rows, 4 runs to train, 8 epochs of about ' || fail "what it will do is not said first: $(cat err)"
 grep -qE '^\[2/4\] ZCA, seed 1 on synthetic: epoch 1 to 2, about [0-9:]+ left in all' err || fail "no overall progress in: $(cat err)"
 grep -q '3 trained now, 0 were done before, 1 diverged, 0 failed' out || fail "the count of runs: $(cat out)"
 [ -s whole/report.html ] || fail 'no report'
@@ -38,6 +44,7 @@ grep -q '3 trained now, 0 were done before, 1 diverged, 0 failed' out || fail "t
 before=$(find whole/runs -name last.safetensors -exec md5sum {} + | sort)
 run --out whole > out 2> err || fail "reproduce again: $(cat err)"
 grep -q '0 trained now, 4 were done before' out || fail "runs made again: $(cat out)"
+grep -q '^nothing to train: 4 of 4 runs are done$' err || fail "what there is to do: $(cat err)"
 [ "$(find whole/runs -name last.safetensors -exec md5sum {} + | sort)" = "$before" ] || fail 'a finished run was changed'
 
 # --- stopped in the middle, started again --------------------------------------------------------
@@ -72,8 +79,8 @@ expect 0 '1 trained now' reproduce tiny.json --threads 1 --out stopped --rows BN
 grep -q '"epoch":3' stopped/runs/synthetic-BN-seed1/metrics.jsonl || fail 'no third epoch'
 grep -q '"name": "ZCA"' stopped/tiny.experiment.json || fail 'rows that were not chosen left the report'
 expect 1 'config.json: subset: expected 500, found 1024.*another --out' reproduce tiny.json --subset 500 --out stopped
-expect 1 "no row of tiny matches 'LDL', expected BN, ZCA or wild" reproduce tiny.json --rows LDL --out new
-expect 1 "did you mean 'mnist'" reproduce mnits --out new
+expect 2 "no row of tiny matches 'LDL', expected BN, ZCA or wild" reproduce tiny.json --rows LDL --out new
+expect 2 "did you mean 'mnist'" reproduce mnits --out new
 expect 2 'out is required' reproduce mnist
 sed 's/"epochs": 2/"epoks": 2/' tiny.json > bad.json
 expect 1 "bad.json: no setting 'epoks'.*did you mean 'epochs'" reproduce bad.json --out new
@@ -112,7 +119,7 @@ for file in once.json refreshed.json; do
 done
 
 # --- report: from metrics alone, whatever state they are in --------------------------------------
-expect 0 'Report: page.html' report whole -o page.html --json results.json
+expect 0 'Report: page.html' report whole -o page.html
 grep -q 'id="results"' page.html || fail 'no results in the page'
 first_error=$(sed -n 's/.*"test_error_percent":\([0-9.]*\).*/\1/p' whole/runs/synthetic-BN-seed1/metrics.jsonl | head -1)
 sed -i "s/\"test_error_percent\":$first_error/\"test_error_percent\":1.2345/" whole/runs/synthetic-BN-seed1/metrics.jsonl
@@ -127,7 +134,7 @@ expect 0 'Runs on synthetic' report whole/runs/synthetic-BN-seed1 -o page.html
 expect 1 'nowhere: folder: expected a run' report nowhere
 grep -q '"samples":{"synthetic":{' page.html || fail 'the page has no samples'
 expect 0 'Report' report whole -o small.html --no-samples
-grep -q '"samples":{}' small.html || fail '--no-samples: samples in the page'
+grep -q '"samples":null' small.html || fail '--no-samples: samples in the page'
 
 # --- nothing of this machine in the lock file ----------------------------------------------------
 grep -qE 'resolved|https?:' "$source/package-lock.json" && fail 'package-lock.json has addresses'

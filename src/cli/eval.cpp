@@ -27,7 +27,7 @@ namespace {
 struct EvalArguments {
   std::string checkpoint, data, data_dir, picture;
   bool json = false, strict = false;
-  int threads = all_threads();
+  int threads = 0;
 };
 
 /// Beside the checkpoint where the user names no place: a run that cannot be written to is no less
@@ -48,10 +48,10 @@ std::string save_picture(const EvalArguments& a, const std::string& folder, cons
 
 /// Images of one's own come as the net takes them, whatever they are in their files.
 data::DataSet data_for(const EvalArguments& a, const train::Checkpoint& checkpoint) {
-  data::DataRequest request =
-      train::test_request(checkpoint, a.data.empty() ? "" : data::resolve_data(a.data));
+  data::DataRequest request = train::test_request(
+      checkpoint, a.data.empty() ? "" : or_usage_error([&] { return data::resolve_data(a.data); }));
   request.data_dir = a.data_dir;
-  request.threads = a.threads;
+  request.threads = all_threads(a.threads);
   return read_data(std::move(request), {false, a.json, a.strict});
 }
 
@@ -91,13 +91,14 @@ int evaluate_checkpoint(const EvalArguments& a) {
                                             base::join_choices(checkpoint.classes),
                                             base::join_choices(data.classes)));
 
-  torch::set_num_threads(a.threads);
+  torch::set_num_threads(all_threads(a.threads));
   // The net's own scale: another set's would be another input. A signal ends the program: there is
   // nothing to save.
   const std::atomic<bool> never{false};
   const auto result = train::evaluate(checkpoint.net, test, checkpoint.scale, never);
   const std::string picture =
-      save_picture(a, io::parent_path(path), io::encode_png(confusion_picture(result->confusion)));
+      save_picture(a, io::parent_path(path),
+                   io::encode_png(confusion_picture(result->confusion, checkpoint.classes)));
   if (a.json) {
     fmt::print("{}\n", json_of(*result, checkpoint, name));
     return 0;
@@ -127,9 +128,7 @@ void add_eval(CLI::App& app, Run& run) {
   verb->add_option("--picture", a->picture, "Where to write the confusion matrix as a picture")
       ->type_name("FILE")
       ->default_str("confusion.png beside the checkpoint");
-  verb->add_option("--threads", a->threads, "Of the net")
-      ->check(whole_number(1, 1024))
-      ->default_str("all cores");
+  add_threads(*verb, a->threads);
   verb->add_flag("--strict", a->strict, "A file of a folder that is no image is an error");
   verb->add_flag("--json", a->json, "JSON in place of the table");
   verb->callback([&run, a] { run = [a] { return evaluate_checkpoint(*a); }; });

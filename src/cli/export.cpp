@@ -25,16 +25,17 @@ struct ExportArguments {
   std::string run, page, data_dir;
   std::string input = "bytes";
   std::vector<std::string> outputs;
-  int threads = all_threads();
+  int threads = 0;
 };
 
 void check_names(const ExportArguments& a) {
   if (a.outputs.empty() && a.page.empty())
-    throw std::invalid_argument("export: expected -o FILE.onnx, -o FILE.pt or --page FILE.html");
+    throw UsageError("export: expected -o FILE.onnx, -o FILE.pt or --page FILE.html");
   for (const std::string& path : a.outputs)
     if (!base::ends_with(path, ".onnx") && !base::ends_with(path, ".pt"))
-      throw std::invalid_argument(
+      throw UsageError(
           fmt::format("-o: expected a name that ends in .onnx or .pt, found '{}'", path));
+  or_usage_error([&] { return exporter::parse_input_form(a.input); });
 }
 
 /// What the models are compared on: the run's test images, or noise where they are not there.
@@ -98,9 +99,9 @@ class Exporter {
   /// The page has weights alone in it, which its script runs: those are compared.
   void page(const std::string& path) {
     exporter::PlainNet net = exporter::plain_net(checkpoint_, exporter::InputForm::floats);
-    const std::string text =
-        exporter::demo_page(net, classes(), checkpoint_.scale,
-                            trial_.noise ? data::ImageSet{} : trial_.images, facts_line());
+    const std::string text = exporter::demo_page(
+        net, classes(), checkpoint_.scale, trial_.noise ? data::ImageSet{} : trial_.images,
+        data::is_own_data(checkpoint_.config.data), facts_line());
     write(path, text, net, [&](const torch::Tensor& x) { return net.net->forward(x); });
     constexpr size_t comfortable = 3'000'000;
     if (text.size() > comfortable)
@@ -154,7 +155,7 @@ class Exporter {
 
 int export_run(const ExportArguments& a) {
   check_names(a);
-  torch::set_num_threads(a.threads);
+  torch::set_num_threads(all_threads(a.threads));
   Exporter exporter(a);
   for (const std::string& path : a.outputs)
     if (base::ends_with(path, ".onnx"))
@@ -173,8 +174,7 @@ void add_export(CLI::App& app, Run& run) {
   auto a = std::make_shared<ExportArguments>();
   verb->add_option("RUN", a->run, "Folder of a run (its best epoch), or a checkpoint in one")
       ->required();
-  verb->add_option("-o,--output", a->outputs,
-                   "FILE.onnx or FILE.pt (TorchScript); may be given twice")
+  verb->add_option("-o,--out", a->outputs, "FILE.onnx or FILE.pt (TorchScript); may be given twice")
       ->type_name("FILE")
       ->default_str("none")
       ->allow_extra_args(false);
@@ -189,9 +189,7 @@ void add_export(CLI::App& app, Run& run) {
       ->capture_default_str();
   add_data_directory(*verb, a->data_dir)
       ->description("Folder of the data, for the test images that the file is compared on");
-  verb->add_option("--threads", a->threads, "Of the net")
-      ->check(whole_number(1, 1024))
-      ->default_str("all cores");
+  add_threads(*verb, a->threads);
   verb->callback([&run, a] { run = [a] { return export_run(*a); }; });
 }
 

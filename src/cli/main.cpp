@@ -64,6 +64,9 @@ int run_verb(const orthobatch::cli::Run& run) {
   } catch (const orthobatch::SpecError& error) {
     complain(error.what());
     return 2;
+  } catch (const orthobatch::cli::UsageError& error) {
+    complain(error.what());
+    return 2;
   } catch (const std::system_error& error) {
     if (!std::ferror(stdout)) complain(error.what());  // else it is told at the end
     return 1;

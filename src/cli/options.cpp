@@ -72,6 +72,12 @@ CLI::Validator number_below(double low, double high) {
       fmt::format("{} to below {}", base::number_text(low), base::number_text(high)));
 }
 
+CLI::Option* add_threads(CLI::App& verb, int& threads) {
+  return verb.add_option("--threads", threads, threads_text)
+      ->check(whole_number(0, 1024))
+      ->default_str("0");
+}
+
 CLI::Option* add_data_directory(CLI::App& verb, std::string& directory) {
   return verb
       .add_option("--data-dir", directory,

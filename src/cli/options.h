@@ -4,9 +4,24 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 namespace orthobatch::cli {
+
+/// A mistake on the command line that is found after it was parsed: exit code 2.
+struct UsageError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+/// Does `work`; what that refuses was wrong on the command line.
+template <typename Work>
+auto or_usage_error(const Work& work) {
+  try {
+    return work();
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+}
 
 /// Nothing but digits, and in range.
 CLI::Validator whole_number(int64_t low, int64_t high);
@@ -17,6 +32,10 @@ CLI::Validator number_between(double low, double high);
 /// The same without the lower, or the upper end.
 CLI::Validator number_above(double low, double high);
 CLI::Validator number_below(double low, double high);
+
+/// --threads, the same for all verbs that compute; see all_threads().
+constexpr const char* threads_text = "Number of threads; 0: all cores";
+CLI::Option* add_threads(CLI::App& verb, int& threads);
 
 /// --data-dir, the same for all verbs that read data.
 CLI::Option* add_data_directory(CLI::App& verb, std::string& directory);

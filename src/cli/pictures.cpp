@@ -7,6 +7,24 @@ namespace orthobatch::cli {
 namespace {
 
 constexpr uint8_t paper_grey = 255, ink_grey = 40;
+constexpr size_t longest_name = 16;
+
+/// As far as there are letters for it: a character of another script is one question mark.
+std::string drawn_name(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xc0) != 0x80) out += byte < 0x80 ? c : '?';  // the first byte of a character
+  }
+  return out.size() <= longest_name ? out : out.substr(0, longest_name - 2) + "..";
+}
+
+int widest_name(const std::vector<std::string>& names, int scale) {
+  int widest = 0;
+  for (const std::string& name : names)
+    widest = std::max(widest, io::Picture::text_width(drawn_name(name), scale));
+  return widest;
+}
 
 void draw_image(io::Picture& picture, int x, int y, const data::ImageSet& set,
                 const float* values) {
@@ -20,10 +38,10 @@ void draw_image(io::Picture& picture, int x, int y, const data::ImageSet& set,
 
 }  // namespace
 
-io::Picture contact_sheet(const data::ImageSet& set, int columns,
-                          const data::Augmentation& augmentation, uint64_t seed) {
+io::Picture contact_sheet(const data::ImageSet& set, const std::vector<std::string>& classes,
+                          int columns, const data::Augmentation& augmentation, uint64_t seed) {
   const int gap = 2, rows = std::min(set.classes, most_rows);
-  const int left = 4 + io::Picture::text_width(std::to_string(rows - 1), 2) + 2;
+  const int scale = set.height >= 14 ? 2 : 1, left = 4 + widest_name(classes, scale) + 4;
   std::vector<std::vector<int64_t>> of_class(set.classes);
   for (int64_t i = 0; i < set.count(); ++i) of_class[set.labels[i]].push_back(i);
   io::Picture picture(left + columns * (set.width + gap), rows * (set.height + gap) + gap,
@@ -33,7 +51,7 @@ io::Picture contact_sheet(const data::ImageSet& set, int columns,
   for (int row = 0; row < rows; ++row) {
     const auto& all = of_class[row];
     const int y = gap + row * (set.height + gap);
-    picture.text(3, y + set.height / 2 - 7, std::to_string(row), 2, ink_grey);
+    picture.text(3, y + (set.height - 7 * scale) / 2, drawn_name(classes[row]), scale, ink_grey);
     const auto shown = std::min<int64_t>(columns, static_cast<int64_t>(all.size()));
     for (int64_t k = 0; k < shown; ++k) {
       const int64_t index = all[k * static_cast<int64_t>(all.size()) / shown];
@@ -44,28 +62,37 @@ io::Picture contact_sheet(const data::ImageSet& set, int columns,
   return picture;
 }
 
-io::Picture confusion_picture(const data::Confusion& confusion) {
+io::Picture confusion_picture(const data::Confusion& confusion,
+                              const std::vector<std::string>& names) {
   const auto classes = static_cast<int>(confusion.size());
   const int cell = std::clamp(1600 / std::max(classes, 1), 1, 56);
-  const int left = classes > 10 ? 130 : 90, top = 60, scale = 2;
-  const bool numbers = cell >= 40;
+  constexpr int scale = 2, letter = 7 * scale;
+  const bool numbers = cell >= 40, named = cell > letter + 2;
+  // Of many classes only some have room for their number.
+  const int every =
+      named ? 1 : std::max(1, (io::Picture::text_width("0000", scale) + cell - 1) / cell);
+  const auto name_of = [&](int k) { return named ? drawn_name(names[k]) : std::to_string(k); };
+  const int widest = named ? widest_name(names, scale) : io::Picture::text_width("0000", scale);
+  const bool upwards = named && widest > cell - 4;
+  const int left = 80 + widest, top = (upwards ? widest : letter) + 46;
   io::Picture picture(left + classes * cell + 20, top + classes * cell + 20, paper_grey);
   const auto centred = [&](int cx, int cy, const std::string& text, uint8_t grey) {
     picture.text(cx - io::Picture::text_width(text, scale) / 2, cy - 7, text, scale, grey);
   };
   centred(left + classes * cell / 2, 16, "answer", ink_grey);
   centred(36, top + classes * cell / 2, "label", ink_grey);
-  // Of many classes only some have room for their number.
-  const int named = std::max(1, (io::Picture::text_width("0000", scale) + cell - 1) / cell);
   for (int label = 0; label < classes; ++label) {
     int64_t total = 0;
     for (const int64_t n : confusion[label]) total += n;
     const int cy = top + label * cell + cell / 2;
-    if (label % named == 0) {
-      centred(left + label * cell + cell / 2, 44, std::to_string(label), ink_grey);
-      const std::string number = std::to_string(label);
-      picture.text(left - 9 - io::Picture::text_width(number, scale), cy - 7, number, scale,
-                   ink_grey);
+    if (label % every == 0) {
+      const int cx = left + label * cell + cell / 2;
+      const std::string name = name_of(label);
+      if (upwards)
+        picture.text(cx - 7, top - 8, name, scale, ink_grey, true);
+      else
+        centred(cx, top - 15, name, ink_grey);
+      picture.text(left - 9 - io::Picture::text_width(name, scale), cy - 7, name, scale, ink_grey);
     }
     const int edge = cell > 4 ? 1 : 0;
     for (int answer = 0; answer < classes; ++answer) {

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
+#include "data/image_size.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -41,6 +42,17 @@ CLI::Option* add_image_size(CLI::App& verb, std::string& size) {
       .add_option("--image-size", size,
                   "Columns and rows that the images of a folder are scaled to, 1x1 to 4096x4096")
       ->type_name("WxH")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            const std::string none;
+            try {
+              data::parse_image_size(text, none);
+            } catch (const std::invalid_argument& error) {
+              return std::string(error.what()).substr(2);  // ": expected …"
+            }
+            return none;
+          },
+          ""))
       ->default_str("the commonest size among them, brought to 16 to 64");
 }
 
@@ -67,7 +79,9 @@ data::OwnSurvey look_at_data(data::DataRequest request, const Telling& telling) 
   return data::survey_own(request);
 }
 
-int all_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+int all_threads(int asked) {
+  return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 std::string count_text(int64_t n) {
   std::string digits = std::to_string(n);

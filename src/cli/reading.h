@@ -24,8 +24,8 @@ data::OwnSurvey look_at_data(data::DataRequest request, const Telling& telling =
 
 CLI::Option* add_image_size(CLI::App& verb, std::string& size);
 
-/// As many threads as the machine has.
-int all_threads();
+/// As many threads as are asked for; 0: as the machine has.
+int all_threads(int asked = 0);
 
 /// "1,234"
 std::string count_text(int64_t n);

@@ -13,8 +13,8 @@ namespace {
 
 struct ReportArguments {
   std::vector<std::string> folders;
-  std::string page = "report.html", json, markdown;
-  bool no_samples = false;
+  std::string page = "report.html", markdown;
+  bool json = false, no_samples = false;
 };
 
 int report(const ReportArguments& a) {
@@ -22,14 +22,16 @@ int report(const ReportArguments& a) {
   const report::Table answers = report::answers_table(results);
   std::string markdown = answers.rows.empty() ? "" : report::to_markdown(answers);
   for (const experiment::ExperimentResult& result : results) {
-    fmt::print("{}", report::to_text(result));
+    if (!a.json) fmt::print("{}", report::to_text(result));
     markdown += (markdown.empty() ? "" : "\n") + report::to_markdown(result);
   }
-  if (!a.json.empty()) io::write_output(a.json, report::to_text(report::to_json(results)) + "\n");
   if (!a.markdown.empty()) io::write_output(a.markdown, markdown);
   const std::string page = report::report_page(results, {!a.no_samples});
   io::write_output(a.page, page);
-  fmt::print("Report: {} ({:.2f} MB)\n", a.page, static_cast<double>(page.size()) / 1e6);
+  if (a.json)
+    fmt::print("{}\n", report::to_text(report::to_json(results)));
+  else
+    fmt::print("Report: {} ({:.2f} MB)\n", a.page, static_cast<double>(page.size()) / 1e6);
   return 0;
 }
 
@@ -40,9 +42,7 @@ void add_report(CLI::App& app, Run& run) {
   auto a = std::make_shared<ReportArguments>();
   verb->add_option("DIR", a->folders, "Folders that reproduce or train wrote")->required();
   verb->add_option("-o,--out", a->page, "The page")->type_name("FILE")->capture_default_str();
-  verb->add_option("--json", a->json, "Also write the numbers of the page, as JSON")
-      ->type_name("FILE")
-      ->default_str("none");
+  verb->add_flag("--json", a->json, "The numbers of the page as JSON in place of the tables");
   verb->add_option("--markdown", a->markdown, "Also write the tables, as Markdown")
       ->type_name("FILE")
       ->default_str("none");

@@ -26,7 +26,7 @@ struct ReproduceArguments {
   std::string experiment;
   experiment::ExperimentChanges changes;
   experiment::ReproduceOptions options;
-  bool quiet = false;
+  bool quiet = false, dry_run = false;
   ProcessOptions ranks;
 };
 
@@ -48,13 +48,22 @@ std::string command_text(const ReproduceArguments& a) {
   return text + " --out DIR";
 }
 
+/// A name that is neither an experiment's nor a file's is a mistake; what is wrong in a file is not
+/// one of the command line.
+experiment::Experiment experiment_of(const ReproduceArguments& a) {
+  const auto find = [&] { return experiment::find_experiment(a.experiment); };
+  return io::file_exists(a.experiment) ? find() : or_usage_error(find);
+}
+
 int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
-  experiment::Experiment all = experiment::find_experiment(a.experiment);
+  experiment::Experiment all = experiment_of(a);
+  experiment::Experiment chosen = all;
   experiment::ExperimentChanges without_rows = a.changes;
   without_rows.rows.clear();
-  experiment::apply(without_rows, all);
-  experiment::Experiment chosen = all;
-  experiment::apply(a.changes, chosen);
+  or_usage_error([&] {
+    experiment::apply(without_rows, all);
+    experiment::apply(a.changes, chosen);
+  });
   a.options.command = command_text(a);
   a.options.processes_here = processes_here(a.ranks, ranks.size());
   const std::unique_ptr<train::Progress> progress = terminal_progress(a.quiet || !ranks.leads());
@@ -65,6 +74,12 @@ int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
     reproduction.follow();
     return 0;
   }
+  reproduction.open();
+  if (a.dry_run) {
+    fmt::print("{}\n", reproduction.plan());
+    return 0;
+  }
+  if (!a.quiet) progress->line(reproduction.plan());
   reproduction.prepare();
   stop_on_signals();
   const experiment::Reproduction::Outcome outcome = reproduction.run();
@@ -99,7 +114,7 @@ void add_reproduce(CLI::App& app, Run& run) {
           "EXPERIMENT", a->experiment,
           base::join_choices(experiment::experiment_names()) + "; or a JSON file of the same form")
       ->required();
-  verb->add_option("--out", a->options.out, "Folder of the runs and report.html")
+  verb->add_option("-o,--out", a->options.out, "Folder of the runs and report.html")
       ->type_name("DIR")
       ->required();
   verb->add_option("--epochs", a->changes.epochs, "Of every run")
@@ -125,19 +140,22 @@ void add_reproduce(CLI::App& app, Run& run) {
   verb->add_option("--padding", a->changes.padding, "Of every net: valid or same")
       ->type_name("valid|same")
       ->default_str("that of the experiment");
-  verb->add_option("--threads", a->options.threads, "Of the training step")
-      ->check(whole_number(1, 1024))
-      ->default_str("all cores");
+  add_threads(*verb, a->options.threads);
   add_data_directory(*verb, a->options.data_dir);
   add_process_options(*verb, a->ranks, training_together);
+  verb->add_flag("--dry-run", a->dry_run,
+                 "Say how many runs there are to train and about how long that takes, and write "
+                 "nothing");
   verb->add_flag("--quiet", a->quiet, "No progress, only the table and errors");
   verb->callback([&run, a] {
     run = [a] {
       keep_freed_memory();
-      const int processes = processes_asked_for(a->ranks);
+      const int processes =
+          a->dry_run ? 1 : or_usage_error([&] { return processes_asked_for(a->ranks); });
       if (processes > 1) {  // a mistake is told before any rank is started
         require_for_all("EXPERIMENT", a->experiment);
-        experiment::find_experiment(a->experiment);
+        experiment::Experiment chosen = experiment_of(*a);
+        or_usage_error([&] { experiment::apply(a->changes, chosen); });
       }
       const nlohmann::json about = {{"verb", "reproduce"}, {"experiment", a->experiment}};
       return run_in_ranks(a->ranks, processes, about,

@@ -119,16 +119,6 @@ const char* state_text(RunState state) {
   return texts[static_cast<size_t>(state)];
 }
 
-std::optional<double> ListedRun::seconds_per_epoch() const {
-  std::vector<double> seconds;
-  for (const run::EpochRecord& e : record.epochs)
-    seconds.push_back(e.time.train_seconds + e.time.test_seconds);
-  if (seconds.empty()) return std::nullopt;
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
-}
-
 ListedRun look_at_run(const std::string& path) {
   ListedRun run;
   run.record = run::read_run(path);
@@ -172,7 +162,7 @@ const std::vector<std::string> run_columns = {"run",    "layer",      "data",   
 std::vector<std::string> run_cells(const ListedRun& run, const std::string& name) {
   const run::RunRecord& r = run.record;
   const run::EpochRecord *best = r.best(), *last = r.last();
-  const std::optional<double> seconds = run.seconds_per_epoch();
+  const std::optional<double> seconds = r.seconds_per_epoch();
   const auto known = [&](const std::string& text) { return r.layers.empty() ? "-" : text; };
   return {base::printable(name),
           known(r.layers),
@@ -202,7 +192,7 @@ ordered_json to_json(const ListedRun& run) {
   out["epochs_wanted"] = or_null(record.epochs_wanted);
   out["best"] = epoch_json(record.best());
   out["last"] = epoch_json(record.last());
-  const std::optional<double> seconds = run.seconds_per_epoch();
+  const std::optional<double> seconds = record.seconds_per_epoch();
   out["seconds_per_epoch"] = seconds ? ordered_json(*seconds) : ordered_json();
   out["changed"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(run.changed));
   out["notes"] = run.notes;

@@ -30,8 +30,6 @@ struct ListedRun {
   std::time_t changed = 0;         ///< when a file of it was last written
 
   const std::string& path() const { return record.path; }
-  /// Training and test, the median of its epochs.
-  std::optional<double> seconds_per_epoch() const;
 };
 
 /// Never throws for what is in the files.

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "base/text.h"
+#include "report/table.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -21,58 +23,70 @@ class TerminalProgress : public train::Progress {
   /// A line that cannot be written, as on a terminal that is gone, must not end a training.
   void line(const std::string& text) override {
     status_.clear();
-    std::fputs((text + "\n").c_str(), stderr);
+    if (!::isatty(STDERR_FILENO)) {
+      std::fputs((text + "\n").c_str(), stderr);
+      return;
+    }
+    const size_t indent = text.find_first_not_of(' ');
+    const size_t width = std::max<size_t>(terminal_width(STDERR_FILENO, 80), 20);
+    std::string before(indent == std::string::npos ? 0 : indent, ' ');
+    for (const std::string& part : report::wrap(text, width - before.size() - 2)) {
+      std::fputs((before + part + "\n").c_str(), stderr);
+      if (before.size() == indent) before += "  ";
+    }
   }
 
   void update(const Moment& m) override {
     if (::isatty(STDERR_FILENO)) {
-      if (status_.due()) status_.show(with_bar(m));
+      if (status_.due())
+        status_.show(progress_text(m, overall_, terminal_width(STDERR_FILENO, 80) - 1));
     } else if (Clock::now() - last_line_ >= std::chrono::minutes(1)) {
       last_line_ = Clock::now();
-      line(head(m) + " " + numbers(m));
+      line(progress_text(m, overall_, 0));
     }
   }
 
-  void set_overall(const Overall& overall) override { overall_ = overall; }
+  void set_overall(const train::Progress::Overall& overall) override { overall_ = overall; }
   void clear() override { status_.clear(); }
 
  private:
-  std::string head(const Moment& m) const {
-    const std::string epoch = fmt::format("epoch {}/{}", m.epoch, m.epochs);
-    return overall_ ? fmt::format("[{}/{}] {}", overall_->run, overall_->runs, epoch) : epoch;
-  }
-
-  std::string numbers(const Moment& m) const {
-    std::string out =
-        fmt::format("{:3.0f} %  {:.0f} images/s  loss {:.4f}  error {:.2f} %  left {} of epoch, {}",
-                    100 * share(m), m.images_per_second, m.loss, m.error_percent,
-                    base::duration_text(m.seconds_left_epoch), base::duration_text(m.seconds_left));
-    if (!overall_) return out;
-    const double epoch = overall_->seconds_epoch > 0 ? overall_->seconds_epoch : m.seconds_epoch;
-    return out + fmt::format(", {} of all",
-                             base::duration_text(m.seconds_left + epoch * overall_->epochs_after));
-  }
-
-  std::string with_bar(const Moment& m) const {
-    const std::string before = head(m), after = numbers(m);
-    const int room = static_cast<int>(terminal_width(STDERR_FILENO, 80)) -
-                     static_cast<int>(before.size() + after.size()) - 6;
-    if (room < 8) return before + " " + after;
-    const int width = std::min(room, 40), full = static_cast<int>(share(m) * width);
-    return fmt::format("{} [{}{}] {}", before, std::string(full, '='),
-                       std::string(width - full, ' '), after);
-  }
-
-  static double share(const Moment& m) {
-    return static_cast<double>(m.step) / static_cast<double>(m.steps);
-  }
-
   TerminalLine status_;
-  std::optional<Overall> overall_;
+  std::optional<train::Progress::Overall> overall_;
   Clock::time_point last_line_ = Clock::now();
 };
 
 }  // namespace
+
+std::string progress_text(const train::Progress::Moment& m,
+                          const std::optional<train::Progress::Overall>& overall, size_t width) {
+  const double share = static_cast<double>(m.step) / static_cast<double>(m.steps);
+  const std::string epoch = fmt::format("epoch {}/{}", m.epoch, m.epochs);
+  const std::string head =
+      overall ? fmt::format("[{}/{}] {}", overall->run, overall->runs, epoch) : epoch;
+  std::string left =
+      fmt::format("left: epoch {}, run {}", base::duration_text(m.seconds_left_epoch),
+                  base::duration_text(m.seconds_left));
+  if (overall) {
+    const double each = overall->seconds_epoch > 0 ? overall->seconds_epoch : m.seconds_epoch;
+    left += ", all " + base::duration_text(m.seconds_left + each * overall->epochs_after);
+  }
+  // What a narrow terminal can do without goes first.
+  const std::vector<std::string> parts = {fmt::format("{:.0f} images/s", m.images_per_second),
+                                          fmt::format("error {:.2f} %", m.error_percent),
+                                          fmt::format("loss {:.4f}", m.loss)};
+  for (size_t dropped = 0;; ++dropped) {
+    std::string after = fmt::format("{:3.0f} %", 100 * share);
+    for (size_t i = parts.size(); i-- > dropped;) after += "  " + parts[i];
+    after += "  " + left;
+    const size_t used = head.size() + 1 + after.size();
+    if (width > 0 && used > width && dropped < parts.size()) continue;
+    if (width < used + 11) return head + " " + after;
+    const size_t bar = std::min<size_t>(width - used - 3, 40);
+    const auto full = static_cast<size_t>(share * static_cast<double>(bar));
+    return fmt::format("{} [{}{}] {}", head, std::string(full, '='), std::string(bar - full, ' '),
+                       after);
+  }
+}
 
 size_t terminal_width(int descriptor, size_t otherwise) {
   winsize size{};

@@ -32,6 +32,10 @@ class TerminalLine {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+/// How far a training is, in one line of `width` columns; 0: as long as it takes, without a bar.
+std::string progress_text(const train::Progress::Moment& moment,
+                          const std::optional<train::Progress::Overall>& overall, size_t width);
+
 /// A bar on a terminal; in a file or pipe a line each minute; nothing where `quiet`.
 std::unique_ptr<train::Progress> terminal_progress(bool quiet);
 

@@ -23,11 +23,13 @@
 #include "data/catalogue.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "nn/message.h"
 #include "orthobatch/spec.h"
 #include "orthobatch/version.h"
 #include "ranks/ranks.h"
 #include "run/names.h"
 #include "run/run_record.h"
+#include "train/net_pictures.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -97,6 +99,16 @@ void make_folder(LedRun& led, const std::string& path) {
         "{} holds checkpoints of a run, but not its config.json: give another --out", path));
 }
 
+/// For a report of the run, which is none the worse trained without them.
+void draw_for_report(const std::string& path, const data::DataSet& data,
+                     const run::TrainConfig& config) {
+  try {
+    train::draw_pictures(path, data, config);
+  } catch (const std::exception& error) {
+    complain(fmt::format("warning: no heat maps for a report: {}", message_of(error)));
+  }
+}
+
 int finish(train::Trainer& trainer, const std::string& path, train::Progress& progress,
            const ranks::Ranks& ranks) {
   const std::string way_on = fmt::format("go on with: orthobatch train --resume {}", path);
@@ -159,7 +171,9 @@ int train(const TrainArguments& a, const std::optional<run::TrainConfig>& new_co
   } else {
     trainer.begin();
   }
-  return finish(trainer, path, *progress, ranks);
+  const int code = finish(trainer, path, *progress, ranks);
+  if (code == 0 && ranks.leads()) draw_for_report(path, data, config);
+  return code;
 }
 
 /// Throws where a training with this config could not begin: the sizes of the maps, the share of
@@ -198,7 +212,7 @@ int dry_run(const TrainArguments& a, const run::TrainConfig& config, const std::
 
 /// Mistakes are told here, before any rank is started.
 int start(const TrainArguments& a) {
-  const int asked = processes_asked_for(a.ranks);
+  const int asked = or_usage_error([&] { return processes_asked_for(a.ranks); });
   nlohmann::json about = {{"verb", "train"}};
   if (a.resume.empty()) {
     const run::TrainConfig config = config_of(a);
@@ -210,10 +224,15 @@ int start(const TrainArguments& a) {
     return run_in_ranks(a.ranks, config.processes, about,
                         [&](ranks::Ranks& ranks) { return train(a, config, ranks); });
   }
-  for (const run::Setting& change : settings_of(a)) run::require_changeable(change);
+  or_usage_error([&] {
+    for (const run::Setting& change : settings_of(a)) run::require_changeable(change);
+  });
   if (!is_rank()) require_old(a.resume);  // on other hosts than rank 0's it need not be
   const int processes = asked > 0 ? asked : run::read_run(a.resume).processes;
-  if (a.dry_run) return dry_run(a, config_of_old(a, processes), a.resume);
+  if (!is_rank()) {
+    const run::TrainConfig config = config_of_old(a, processes);
+    if (a.dry_run) return dry_run(a, config, a.resume);
+  }
   about["resumes"] = true;
   return run_in_ranks(a.ranks, processes, about,
                       [&](ranks::Ranks& ranks) { return train(a, std::nullopt, ranks); });
@@ -245,7 +264,7 @@ void add_train(CLI::App& app, Run& run) {
               "DIR, a folder of "
               "your own images: DIR/train/CLASS/ and DIR/test/CLASS/, or DIR/CLASS/, of "
               "which a tenth is for testing, with PNG and JPEG files; or one with idx files "
-              "as MNIST's (docs/data.md)")
+              "as MNIST's")
           ->type_name(fmt::format("{}|DIR", fmt::join(data::data_names(), "|")))
           ->default_str("mnist");
   auto* image_size = add_image_size(*verb, a->image_size);
@@ -280,7 +299,7 @@ void add_train(CLI::App& app, Run& run) {
       verb->add_option("--padding", a->padding, "Of the convolutions: valid (none) or same")
           ->type_name("valid|same");
   as_setting(padding, "padding");
-  auto* out = verb->add_option("--out", a->out, "Folder of the run")
+  auto* out = verb->add_option("-o,--out", a->out, "Folder of the run")
                   ->type_name("DIR")
                   ->default_str("runs/DATA-LAYER-seedN");
   auto* seed = verb->add_option("--seed", a->seed, "Seed of weights, order and augmentation")
@@ -297,8 +316,7 @@ void add_train(CLI::App& app, Run& run) {
                  "schedule.learning_rate");
   auto* momentum = as_setting(
       verb->add_option("--momentum", a->momentum, "Initial momentum of SGD"), "schedule.momentum");
-  as_setting(verb->add_option("--threads", a->threads, "Threads of the training step; 0: all"),
-             "threads");
+  as_setting(verb->add_option("--threads", a->threads, threads_text), "threads");
   auto* workers = as_setting(verb->add_option("--augment-threads", a->augment_threads,
                                               "Threads that make batches in the background"),
                              "augment_threads");

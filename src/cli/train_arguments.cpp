@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "cli/options.h"
 #include "cli/reading.h"
 #include "data/catalogue.h"
 #include "io/file.h"
@@ -33,15 +34,20 @@ void add_own_defaults(const TrainArguments& a, nlohmann::json& json) {
   json = std::move(all);
 }
 
-}  // namespace
-
-std::vector<run::Setting> settings_of(const TrainArguments& a) {
-  std::vector<run::Setting> out;
-  for (const std::string& text : a.settings) out.push_back(run::parse_setting(text));
-  return out;
+/// Whether a config is one by itself: then what was given beside it is at fault.
+bool is_config(const nlohmann::json& json, const std::string& name) {
+  try {
+    run::TrainConfig config = run::config_from_json(json, name);
+    run::use_all_threads(config);
+    run::check_config(config);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
-run::TrainConfig config_of(const TrainArguments& a) {
+/// `file`: what --config names.
+run::TrainConfig config_with(const TrainArguments& a, const nlohmann::json& file) {
   const std::string layer = a.layers.empty() ? "BN" : a.layers.front();
   run::TrainConfig config;
   const std::vector<run::Setting> settings = settings_of(a);
@@ -49,8 +55,7 @@ run::TrainConfig config_of(const TrainArguments& a) {
   if (a.config.empty() && settings.empty() && !data::is_own_data(data)) {
     config = run::paper_config(data, layer);
   } else {
-    nlohmann::json json = nlohmann::json::object();
-    if (!a.config.empty()) json = io::parse_json(io::read_input(a.config), a.config);
+    nlohmann::json json = file;
     if (json.is_object()) {
       for (const run::Setting& setting : settings) run::apply_setting(setting, json);
       if (!a.data.empty()) json["data"] = data;
@@ -89,6 +94,25 @@ run::TrainConfig config_of(const TrainArguments& a) {
   return config;
 }
 
+}  // namespace
+
+std::vector<run::Setting> settings_of(const TrainArguments& a) {
+  std::vector<run::Setting> out;
+  for (const std::string& text : a.settings) out.push_back(run::parse_setting(text));
+  return out;
+}
+
+run::TrainConfig config_of(const TrainArguments& a) {
+  nlohmann::json file = nlohmann::json::object();
+  if (!a.config.empty()) file = io::parse_json(io::read_input(a.config), a.config);
+  try {
+    return config_with(a, file);
+  } catch (const std::invalid_argument& error) {
+    if (a.config.empty() || is_config(file, a.config)) throw UsageError(error.what());
+    throw;
+  }
+}
+
 std::vector<run::Setting> changes_of(const TrainArguments& a, int processes) {
   std::vector<run::Setting> changes = settings_of(a);
   if (a.epochs) changes.push_back({"epochs", *a.epochs});
@@ -106,8 +130,13 @@ std::vector<run::Setting> changes_of(const TrainArguments& a, int processes) {
 
 run::TrainConfig config_of_old(const TrainArguments& a, int processes) {
   const std::string path = io::join_path(a.resume, run::config_name);
-  return train::config_with(io::parse_json(io::read_text(path), path), changes_of(a, processes),
-                            path);
+  const nlohmann::json old = io::parse_json(io::read_text(path), path);
+  try {
+    return train::config_with(old, changes_of(a, processes), path);
+  } catch (const std::invalid_argument& error) {
+    if (is_config(old, path)) throw UsageError(error.what());
+    throw;
+  }
 }
 
 }  // namespace orthobatch::cli

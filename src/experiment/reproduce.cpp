@@ -21,6 +21,7 @@
 #include "train/net_pictures.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
+#include "train/step_time.h"
 #include "train/trainer.h"
 
 namespace orthobatch::experiment {
@@ -198,17 +199,9 @@ bool Reproduction::train(const Job& job, const train::RunFolder& folder) {
 
 /// Of the first seed alone: a page shows one net of a row.
 void Reproduction::draw(const Job& job) {
-  const std::string best = io::join_path(job.path, run::best_name);
-  if (job.seed != job.row->seeds.front() || !io::file_exists(best)) return;
+  if (job.seed != job.row->seeds.front()) return;
   const run::TrainConfig config = config_of(job);
-  const data::DataSet& data = data_for(config);
-  train::Checkpoint checkpoint = train::read_checkpoint(best);
-  for (const io::Difference& d :
-       io::differences(run::deciding_settings(config), run::deciding_settings(checkpoint.config)))
-    throw io::FileError(best, d.key, d.expected.dump(), d.found.dump() + ": it is of another run");
-  const ordered_json pictures =
-      train::net_pictures(checkpoint.net, data, config, checkpoint.state.epoch);
-  io::write_file(io::join_path(job.path, run::pictures_name), pictures.dump() + "\n");
+  train::draw_pictures(job.path, data_for(config), config);
 }
 
 int64_t Reproduction::epochs_missing(const Job& job) const {
@@ -269,6 +262,7 @@ void Reproduction::make(Job& job, Outcome& outcome) {
   } catch (const train::Diverged& error) {
     outcome.diverged.push_back(fmt::format("{}: {}", job.label(), error.what()));
     progress_.line(outcome.diverged.back());
+    draw(job);  // of an epoch before
   } catch (const ranks::RankError&) {
     throw;
   } catch (const std::exception& error) {
@@ -300,14 +294,47 @@ void Reproduction::make_all(Outcome& outcome) {
   }
 }
 
-void Reproduction::prepare() {
+void Reproduction::open() {
   list_jobs();
   for (const Job& job : jobs_) check_settings(job);
-  io::make_directories(options_.out);
   // Data that is not there would fail every row: say so before the first.
   const auto missing = std::find_if(jobs_.begin(), jobs_.end(),
                                     [&](const Job& job) { return epochs_missing(job) > 0; });
   if (missing != jobs_.end()) data_for(missing->row->config);
+}
+
+std::string Reproduction::plan() {
+  int64_t runs = 0, epochs = 0;
+  const Job* first = nullptr;
+  std::vector<double> seconds;  // an epoch of each run that has some
+  for (const Job& job : jobs_) {
+    if (const auto took = run::read_run(job.path).seconds_per_epoch()) seconds.push_back(*took);
+    if (epochs_missing(job) == 0) continue;
+    ++runs;
+    epochs += epochs_missing(job);
+    if (!first) first = &job;
+  }
+  if (!first)
+    return fmt::format("nothing to train: {} of {} runs are done", jobs_.size(), jobs_.size());
+  std::sort(seconds.begin(), seconds.end());
+  double each = seconds.empty() ? 0 : seconds[seconds.size() / 2];
+  if (seconds.empty()) {
+    const run::TrainConfig config = config_of(*first);
+    const data::ImageSet& train = data_for(config).train;
+    const int64_t batch = std::min(config.schedule.batch, train.count());
+    const int64_t share = std::max<int64_t>(1, batch / ranks_.size());
+    each = train::step_seconds(config, train.shape(), train.classes, share) *
+           static_cast<double>(train.count()) / static_cast<double>(batch);
+  }
+  return fmt::format("{} row{}, {} run{} to train, {} epoch{} of about {}: about {} in all",
+                     experiment_.rows.size(), experiment_.rows.size() == 1 ? "" : "s", runs,
+                     runs == 1 ? "" : "s", epochs, epochs == 1 ? "" : "s",
+                     base::duration_text(each),
+                     base::duration_text(each * static_cast<double>(epochs)));
+}
+
+void Reproduction::prepare() {
+  io::make_directories(options_.out);
   write_description();
 }
 

@@ -39,8 +39,13 @@ class Reproduction {
     int64_t trained = 0, found_done = 0;
     std::vector<std::string> diverged, failed;  ///< "ROW, seed 1: why"
   };
-  /// Looks at what the folder holds, loads the data and writes the experiment's description. Throws
-  /// std::invalid_argument, before any training, where the folder holds runs with other settings.
+  /// Looks at what the folder holds, and loads the data. Throws std::invalid_argument where the
+  /// folder holds runs with other settings.
+  void open();
+  /// How many runs there are to train, and about how long that takes: by the epochs of runs in the
+  /// folder, or a few steps measured now.
+  std::string plan();
+  /// Writes the experiment's description, before any training.
   void prepare();
 
   /// Seeds are the outer loop: a table is whole as early as can be. Runs that are done are left

@@ -78,11 +78,11 @@ RowResult summarize_row(const ExperimentRow& row, std::vector<run::RunRecord> ru
   result.row = row;
   result.runs = std::move(runs);
   settle_status(result);
-  // The fastest: on a machine with other work the rest say more about that work.
+  std::vector<double> seconds;
   for (const run::RunRecord& run : result.runs)
-    for (const run::EpochRecord& e : run.epochs)
-      if (result.epoch_seconds == 0 || e.time.train_seconds < result.epoch_seconds)
-        result.epoch_seconds = e.time.train_seconds;
+    if (run.steady()) seconds.push_back(*run.seconds_per_epoch());
+  std::sort(seconds.begin(), seconds.end());
+  if (!seconds.empty()) result.epoch_seconds = seconds[seconds.size() / 2];
   if (result.status == Status::diverged) return result;  // never a number
   result.epochs = epochs_made(result);
   result.finished = result.epochs > 0;

@@ -22,7 +22,7 @@ struct RowResult {
   Estimate last_train_loss;        ///< mean training loss of the last epoch
   int64_t epochs = 0;              ///< that those seeds have made
   bool finished = false;           ///< those seeds have made all epochs they were to make
-  double epoch_seconds = 0;        ///< of the fastest epoch, training alone; 0: none
+  double epoch_seconds = 0;        ///< seconds_per_epoch of its steady runs, their median; 0: none
   std::optional<double> times_bn;  ///< epoch_seconds over BN's
   /// The gravest that one of its seeds came to.
   enum class Status { done, missing, incomplete, failed, diverged } status = Status::missing;

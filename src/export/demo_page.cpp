@@ -83,7 +83,7 @@ bool is_dark(const data::InputScale& scale) {
 
 std::string demo_page(const PlainNet& net, const std::vector<std::string>& classes,
                       const data::InputScale& scale, const data::ImageSet& tested,
-                      const std::string& facts) {
+                      bool own_pictures, const std::string& facts) {
   // Strokes are light on dark: images of another kind are opened.
   const bool digits = net.image.channels == 1 && is_dark(scale);
   Numbers numbers;
@@ -97,8 +97,8 @@ std::string demo_page(const PlainNet& net, const std::vector<std::string>& class
                           {"channels", net.image.channels}}},
                         {"classes", classes},
                         {"facts", facts},
-                        {"dark", is_dark(scale)},
                         {"draws", digits},
+                        {"inverts", digits && !own_pictures},
                         {"steps", steps},
                         {"samples", samples_of(tested, net.classes)},
                         {"numbers", numbers.text()}};

@@ -8,9 +8,10 @@ namespace orthobatch::exporter {
 
 /// One page with the net and all it needs inside, in which a user draws or opens a picture and the
 /// net answers. `net` takes bytes or floats 0 … 255; `tested`, which may be empty, gives images to
-/// try.
+/// try. Pictures are scaled as training scales files; dark ink on light paper is inverted for nets
+/// that draw, unless they were trained on a user's own pictures.
 std::string demo_page(const PlainNet& net, const std::vector<std::string>& classes,
                       const data::InputScale& scale, const data::ImageSet& tested,
-                      const std::string& facts);
+                      bool own_pictures, const std::string& facts);
 
 }  // namespace orthobatch::exporter

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int glyph_width = 5, glyph_height = 7;
 
-/// Seven rows of five pixels, the highest bit of five to the left.
+/// Seven rows of five pixels, the highest bit of five to the left; '?' stands for all others.
 const std::map<char, std::array<uint8_t, glyph_height>>& glyphs() {
   static const std::map<char, std::array<uint8_t, glyph_height>> table = {
       {'0', {14, 17, 19, 21, 25, 17, 14}}, {'1', {4, 12, 4, 4, 4, 4, 14}},
@@ -22,10 +22,37 @@ const std::map<char, std::array<uint8_t, glyph_height>>& glyphs() {
       {'6', {6, 8, 16, 30, 17, 17, 14}},   {'7', {31, 1, 2, 4, 8, 8, 8}},
       {'8', {14, 17, 17, 14, 17, 17, 14}}, {'9', {14, 17, 17, 15, 1, 2, 12}},
       {'.', {0, 0, 0, 0, 0, 12, 12}},      {'%', {24, 25, 2, 4, 8, 19, 3}},
+      {'A', {14, 17, 17, 31, 17, 17, 17}}, {'B', {30, 17, 17, 30, 17, 17, 30}},
+      {'C', {14, 17, 16, 16, 16, 17, 14}}, {'D', {30, 17, 17, 17, 17, 17, 30}},
+      {'E', {31, 16, 16, 30, 16, 16, 31}}, {'F', {31, 16, 16, 30, 16, 16, 16}},
+      {'G', {14, 17, 16, 23, 17, 17, 15}}, {'H', {17, 17, 17, 31, 17, 17, 17}},
+      {'I', {14, 4, 4, 4, 4, 4, 14}},      {'J', {7, 2, 2, 2, 2, 18, 12}},
+      {'K', {17, 18, 20, 24, 20, 18, 17}}, {'L', {16, 16, 16, 16, 16, 16, 31}},
+      {'M', {17, 27, 21, 21, 17, 17, 17}}, {'N', {17, 25, 21, 19, 17, 17, 17}},
+      {'O', {14, 17, 17, 17, 17, 17, 14}}, {'P', {30, 17, 17, 30, 16, 16, 16}},
+      {'Q', {14, 17, 17, 17, 21, 18, 13}}, {'R', {30, 17, 17, 30, 20, 18, 17}},
+      {'S', {15, 16, 16, 14, 1, 1, 30}},   {'T', {31, 4, 4, 4, 4, 4, 4}},
+      {'U', {17, 17, 17, 17, 17, 17, 14}}, {'V', {17, 17, 17, 17, 17, 10, 4}},
+      {'W', {17, 17, 17, 21, 21, 27, 17}}, {'X', {17, 17, 10, 4, 10, 17, 17}},
+      {'Y', {17, 17, 10, 4, 4, 4, 4}},     {'Z', {31, 1, 2, 4, 8, 16, 31}},
       {'a', {0, 0, 14, 1, 15, 17, 15}},    {'b', {16, 16, 30, 17, 17, 17, 30}},
-      {'e', {0, 0, 14, 17, 31, 16, 14}},   {'l', {12, 4, 4, 4, 4, 4, 14}},
-      {'n', {0, 0, 30, 17, 17, 17, 17}},   {'r', {0, 0, 22, 25, 16, 16, 16}},
-      {'s', {0, 0, 15, 16, 14, 1, 30}},    {'w', {0, 0, 17, 17, 21, 21, 10}}};
+      {'c', {0, 0, 14, 16, 16, 17, 14}},   {'d', {1, 1, 15, 17, 17, 17, 15}},
+      {'e', {0, 0, 14, 17, 31, 16, 14}},   {'f', {6, 9, 8, 28, 8, 8, 8}},
+      {'g', {0, 15, 17, 17, 15, 1, 14}},   {'h', {16, 16, 30, 17, 17, 17, 17}},
+      {'i', {4, 0, 12, 4, 4, 4, 14}},      {'j', {2, 0, 6, 2, 2, 18, 12}},
+      {'k', {16, 16, 18, 20, 24, 20, 18}}, {'l', {12, 4, 4, 4, 4, 4, 14}},
+      {'m', {0, 0, 26, 21, 21, 21, 21}},   {'n', {0, 0, 30, 17, 17, 17, 17}},
+      {'o', {0, 0, 14, 17, 17, 17, 14}},   {'p', {0, 0, 30, 17, 30, 16, 16}},
+      {'q', {0, 0, 15, 17, 15, 1, 1}},     {'r', {0, 0, 22, 25, 16, 16, 16}},
+      {'s', {0, 0, 15, 16, 14, 1, 30}},    {'t', {8, 8, 28, 8, 8, 9, 6}},
+      {'u', {0, 0, 17, 17, 17, 19, 13}},   {'v', {0, 0, 17, 17, 17, 10, 4}},
+      {'w', {0, 0, 17, 17, 21, 21, 10}},   {'x', {0, 0, 17, 10, 4, 10, 17}},
+      {'y', {0, 0, 17, 17, 15, 1, 14}},    {'z', {0, 0, 31, 2, 4, 8, 31}},
+      {'-', {0, 0, 0, 31, 0, 0, 0}},       {'_', {0, 0, 0, 0, 0, 0, 31}},
+      {'(', {2, 4, 8, 8, 8, 4, 2}},        {')', {8, 4, 2, 2, 2, 4, 8}},
+      {',', {0, 0, 0, 0, 12, 4, 8}},       {'+', {0, 4, 4, 31, 4, 4, 0}},
+      {'/', {0, 1, 2, 4, 8, 16, 0}},       {':', {0, 12, 12, 0, 12, 12, 0}},
+      {'?', {14, 17, 1, 2, 4, 0, 4}},      {' ', {0, 0, 0, 0, 0, 0, 0}}};
   return table;
 }
 
@@ -59,15 +86,19 @@ int Picture::text_width(const std::string& text, int scale) {
   return static_cast<int>(text.size()) * (glyph_width + 1) * scale - scale;
 }
 
-void Picture::text(int x, int y, const std::string& text, int scale, uint8_t grey) {
-  for (const char c : text) {
-    const auto glyph = glyphs().find(c);
-    if (glyph != glyphs().end())
-      for (int row = 0; row < glyph_height; ++row)
-        for (int column = 0; column < glyph_width; ++column)
-          if (glyph->second[row] >> (glyph_width - 1 - column) & 1)
-            fill(x + column * scale, y + row * scale, scale, scale, grey, grey, grey);
-    x += (glyph_width + 1) * scale;
+void Picture::text(int x, int y, const std::string& text, int scale, uint8_t grey, bool upwards) {
+  for (size_t k = 0; k < text.size(); ++k) {
+    const auto found = glyphs().find(text[k]);
+    const auto& glyph = found != glyphs().end() ? found->second : glyphs().at('?');
+    for (int row = 0; row < glyph_height; ++row)
+      for (int column = 0; column < glyph_width; ++column) {
+        if (!(glyph[row] >> (glyph_width - 1 - column) & 1)) continue;
+        const int along = (static_cast<int>(k) * (glyph_width + 1) + column) * scale;
+        if (upwards)
+          fill(x + row * scale, y - along - scale, scale, scale, grey, grey, grey);
+        else
+          fill(x + along, y + row * scale, scale, scale, grey, grey, grey);
+      }
   }
 }
 

@@ -15,10 +15,10 @@ struct Picture {
   Picture(int width, int height, uint8_t background);
   uint8_t* at(int x, int y) { return rgb.data() + 3 * (static_cast<size_t>(y) * width + x); }
   void fill(int x, int y, int w, int h, uint8_t r, uint8_t g, uint8_t b);
-  /// Text of digits, '.', '%' and the letters of "label" and "answer", 5×7 pixels a character
-  /// times `scale`, one column between; any other character is left blank. The upper left corner is
-  /// at (x, y).
-  void text(int x, int y, const std::string& text, int scale, uint8_t grey);
+  /// Text of ASCII letters, digits and the commonest signs, 5×7 pixels a character times `scale`,
+  /// one column between; any other byte is a question mark. Its upper left corner is at (x, y);
+  /// `upwards` it is turned a quarter to the left, and begins above (x, y).
+  void text(int x, int y, const std::string& text, int scale, uint8_t grey, bool upwards = false);
   static int text_width(const std::string& text, int scale);
 };
 

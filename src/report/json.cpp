@@ -64,6 +64,7 @@ ordered_json run_json(const run::RunRecord& run) {
   using E = run::EpochRecord;
   double total = 0;
   out["epoch"] = column(epochs, [](const E& e) { return static_cast<double>(e.epoch); });
+  out["steady"] = run.steady();
   out["seconds"] = column(epochs, [&](const E& e) { return total += e.time.train_seconds; });
   out["test_error"] = column(epochs, [](const E& e) { return e.test.error_percent; });
   out["test_loss"] = column(epochs, [](const E& e) { return e.test.loss; });
@@ -150,6 +151,7 @@ ordered_json experiment_json(const experiment::ExperimentResult& result) {
   const experiment::Experiment& e = result.experiment;
   ordered_json out = {{"name", e.name}, {"title", e.title}};
   if (!result.rows.empty()) out["data"] = result.rows.front().row.config.data;
+  out["pictures"] = e.pictures;
   out["loss_share"] = rounded(e.loss_share);
   for (const experiment::RowResult& row : result.rows)
     for (const run::RunRecord& run : row.runs)
@@ -185,7 +187,9 @@ std::string to_text(const ordered_json& json) {
 }
 
 ordered_json to_json(const std::vector<experiment::ExperimentResult>& results) {
-  ordered_json out = {{"orthobatch", ORTHOBATCH_VERSION}, {"experiments", ordered_json::array()}};
+  ordered_json out = {{"orthobatch", ORTHOBATCH_VERSION},
+                      {"steady_ratio", run::steady_ratio},
+                      {"experiments", ordered_json::array()}};
   for (const experiment::ExperimentResult& result : results)
     out["experiments"].push_back(experiment_json(result));
   if (const Table answers = answers_table(results); !answers.rows.empty())

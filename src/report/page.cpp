@@ -20,7 +20,8 @@ constexpr const char* library = "uPlot.iife.min.js";
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// Pictures of each row's first run that has them; the samples once a data set.
+/// Pictures of each row's first run that has them; the samples once a data set, null where they are
+/// not wanted.
 void add_pictures(const std::vector<experiment::ExperimentResult>& results,
                   const PageOptions& options, ordered_json& data) {
   for (size_t e = 0; e < results.size(); ++e) {
@@ -30,11 +31,14 @@ void add_pictures(const std::vector<experiment::ExperimentResult>& results,
       const std::string& name = row.row.config.data;
       const bool shown = results[e].experiment.pictures;
       if (!shown && (!options.samples || data["samples"].contains(name))) continue;
-      if (row.runs.empty()) continue;
-      std::vector<std::string> problems;
-      json pictures = run::read_pictures(row.runs.front().path, problems);
-      for (const std::string& problem : problems)
-        experiment["rows"][r]["runs"][0]["problems"].push_back(problem);
+      json pictures;
+      for (size_t i = 0; i < row.runs.size() && pictures.is_null(); ++i) {
+        std::vector<std::string> problems;
+        pictures = run::read_pictures(row.runs[i].path, problems);
+        for (const std::string& problem : problems)
+          experiment["rows"][r]["runs"][i]["problems"].push_back(problem);
+        if (!pictures.is_null()) pictures["seed"] = row.runs[i].seed;
+      }
       if (pictures.is_null()) continue;
       if (options.samples && !data["samples"].contains(name))
         data["samples"][name] = pictures.at("samples");
@@ -68,7 +72,7 @@ std::string report_page(const std::vector<experiment::ExperimentResult>& results
   const auto part = [&](const std::string& name) { return io::embedded_text(parts, name); };
   ordered_json data = to_json(results);
   data["made"] = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)));
-  data["samples"] = ordered_json::object();
+  data["samples"] = options.samples ? ordered_json::object() : ordered_json();
   add_pictures(results, options, data);
   return io::filled_page(part("page.html"), {{"library-licence", part("LICENSE")},
                                              {"library-style", part("uPlot.min.css")},

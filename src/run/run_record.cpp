@@ -120,6 +120,24 @@ const EpochRecord* RunRecord::best() const {
   return best;
 }
 
+std::optional<double> RunRecord::seconds_per_epoch() const {
+  std::vector<double> seconds;
+  for (const EpochRecord& e : epochs) seconds.push_back(e.time.train_seconds);
+  if (seconds.empty()) return std::nullopt;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+bool RunRecord::steady() const {
+  const auto [least, most] = std::minmax_element(
+      epochs.begin(), epochs.end(), [](const EpochRecord& a, const EpochRecord& b) {
+        return a.time.train_seconds < b.time.train_seconds;
+      });
+  return least != epochs.end() &&
+         most->time.train_seconds <= steady_ratio * least->time.train_seconds;
+}
+
 bool is_run(const std::string& folder) {
   return io::file_exists(io::join_path(folder, config_name)) ||
          io::file_exists(io::join_path(folder, metrics_name));

@@ -12,6 +12,10 @@
 
 namespace orthobatch::run {
 
+/// Where the longest epoch took more than so many times the shortest, other programs had a part in
+/// it, and the times say nothing of the run.
+constexpr double steady_ratio = 1.5;
+
 struct RunRecord {
   std::string path;
   bool there = false;  ///< whether the folder is that of a run, or has a failed.txt
@@ -34,6 +38,10 @@ struct RunRecord {
   /// Null: none.
   const EpochRecord* best() const;
   const EpochRecord* last() const { return epochs.empty() ? nullptr : &epochs.back(); }
+  /// Of training alone, the median of its epochs; of a run without epochs none.
+  std::optional<double> seconds_per_epoch() const;
+  /// Whether its times say something: see steady_ratio.
+  bool steady() const;
   /// Whether it has nothing more to train.
   bool finished() const {
     return !stopped_early.empty() || (last() && last()->epoch >= epochs_wanted);

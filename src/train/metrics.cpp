@@ -99,13 +99,13 @@ std::vector<std::pair<std::string, double>> scalars_of(const run::EpochRecord& r
 std::string epoch_text(const run::EpochRecord& r, int64_t epochs, bool best) {
   return fmt::format(
       "epoch {}/{}: test error {:.2f} %{} loss {:.4f}, training error {:.2f} % loss {:.4f}, "
-      "learning rate {:.4g}, batch {}, {:.0f} images/s, {}, waited {:.2f} %{}",
+      "learning rate {:.4g}, batch {}, {:.0f} images/s, {} ({:.2f} % of it waiting for images{})",
       r.epoch, epochs, r.test.error_percent, best ? " (best)" : "", r.test.loss.value_or(NAN),
       r.train_error_percent, r.train_loss, r.settings.learning_rate, r.settings.batch,
       r.time.images_per_second, base::duration_text(r.time.train_seconds + r.time.test_seconds),
       r.time.waited_percent,
       r.time.exchange_percent
-          ? fmt::format(", between processes {:.1f} %", *r.time.exchange_percent)
+          ? fmt::format(", {:.1f} % between processes", *r.time.exchange_percent)
           : "");
 }
 

@@ -7,8 +7,12 @@
 
 #include "data/augment.h"
 #include "io/base64.h"
+#include "io/file.h"
 #include "orthobatch/diagnostics.h"
 #include "orthobatch/spec.h"
+#include "run/names.h"
+#include "run/settings.h"
+#include "train/checkpoint.h"
 #include "train/evaluate.h"
 
 namespace orthobatch::train {
@@ -98,6 +102,18 @@ ordered_json net_pictures(DigitNet& net, const data::DataSet& data, const run::T
                       {"samples", samples(data.train, config.augment, config.seed)}};
   net->train(was_training);
   return out;
+}
+
+void draw_pictures(const std::string& folder, const data::DataSet& data,
+                   const run::TrainConfig& config) {
+  const std::string best = io::join_path(folder, run::best_name);
+  if (!io::file_exists(best)) return;
+  Checkpoint checkpoint = read_checkpoint(best);
+  for (const io::Difference& d :
+       io::differences(run::deciding_settings(config), run::deciding_settings(checkpoint.config)))
+    throw io::FileError(best, d.key, d.expected.dump(), d.found.dump() + ": it is of another run");
+  const ordered_json pictures = net_pictures(checkpoint.net, data, config, checkpoint.state.epoch);
+  io::write_file(io::join_path(folder, run::pictures_name), pictures.dump() + "\n");
 }
 
 }  // namespace orthobatch::train

@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
+
 #include "data/catalogue.h"
 #include "run/config.h"
 #include "train/net.h"
@@ -18,5 +20,10 @@ namespace orthobatch::train {
 ///                           `columns` − 1 epochs see it: images of height × width × channels
 nlohmann::ordered_json net_pictures(DigitNet& net, const data::DataSet& data,
                                     const run::TrainConfig& config, int64_t epoch);
+
+/// Writes pictures.json of the best epoch into the folder of a run; where no epoch was the best yet,
+/// nothing. Throws FileError where the checkpoint is of another run than `config`'s.
+void draw_pictures(const std::string& folder, const data::DataSet& data,
+                   const run::TrainConfig& config);
 
 }  // namespace orthobatch::train

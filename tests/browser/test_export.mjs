@@ -1,7 +1,8 @@
 // Exported nets in engines that are not ours: ONNX Runtime over all test images, and the page in a browser.
-// usage: node test_export.mjs PROGRAM OUTPUT_FOLDER [RUN…]
+// usage: node test_export.mjs PROGRAM MAKE_IMAGES OUTPUT_FOLDER [RUN…]
 //
-// Without RUN it trains a net on MNIST for a few seconds. Screenshots of the page stay in OUTPUT_FOLDER.
+// Without RUN it trains a net on MNIST for a few seconds. Another is trained on pictures of six ratios, which the page
+// must answer as eval does. Screenshots of the page stay in OUTPUT_FOLDER.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -11,9 +12,9 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import zlib from "node:zlib";
 import ort from "onnxruntime-node";
-import { launch } from "./browser.mjs";
+import { launch, takePictures } from "./browser.mjs";
 
-const [program, output, ...given] = process.argv.slice(2);
+const [program, makeImages, output, ...given] = process.argv.slice(2);
 fs.mkdirSync(output, { recursive: true });
 const run = (...args) => execFileSync(program, args, { encoding: "utf8" });
 
@@ -72,14 +73,30 @@ function ownErrors(folder) {
 
 const farthest = (a, b) => Math.max(...a.map((row, i) => Math.max(...row.map((v, k) => Math.abs(v - b[i][k])))));
 
-async function checkPage(browser, file, images, labels, expected) {
-  const complaints = [];
+async function openPage(browser, file, complaints) {
   const page = await browser.newPage({ viewport: { width: 1000, height: 900 }, hasTouch: true });
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
   page.on("pageerror", (error) => complaints.push(error.message));
   page.on("request", (request) => request.url().startsWith("file:") || complaints.push(`asks for ${request.url()}`));
   await page.goto(pathToFileURL(path.resolve(file)).href);
   await page.waitForSelector("html[data-ready]", { state: "attached" });
+  return page;
+}
+
+/** Before anything is drawn, and after Clear. */
+async function checkEmpty(page, when) {
+  const bars = await page.locator("#bars i").evaluateAll((all) => all.map((bar) => bar.offsetWidth));
+  assert.equal(Math.max(...bars), 0, `page ${when}: expected no bars, found ${bars}`);
+  assert.equal(await page.locator("#bars").innerText().then((text) => /%/.test(text)), false, `page ${when}: a share`);
+  assert.equal(await page.locator("#seen").isVisible(), false, `page ${when}: a preview`);
+  assert.equal(await page.locator("#time").innerText(), "", `page ${when}: a time`);
+  assert.equal(await page.locator("#answer").innerText(), "–", `page ${when}: an answer`);
+}
+
+async function checkPage(browser, file, images, labels, expected) {
+  const complaints = [];
+  const page = await openPage(browser, file, complaints);
+  await checkEmpty(page, "at first");
 
   // Real test images through the page's own net.
   const count = 300;
@@ -112,7 +129,7 @@ async function checkPage(browser, file, images, labels, expected) {
   const box = await page.locator("#drawing").boundingBox();
   const draw = async (strokes) => {
     await page.locator("#clear").click();
-    assert.equal(await page.locator("#answer").innerText(), "–");
+    await checkEmpty(page, "after Clear");
     for (const [first, ...rest] of strokes) {
       const at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
       await page.mouse.move(...at(first));
@@ -154,11 +171,120 @@ async function checkPage(browser, file, images, labels, expected) {
   await page.setInputFiles("#file", { name: "text.png", mimeType: "image/png", buffer: Buffer.from("text") });
   await page.waitForFunction(() => document.getElementById("time").textContent.includes("text.png: expected a picture"));
 
-  await page.emulateMedia({ colorScheme: "dark" });
-  await page.setViewportSize({ width: 390, height: 800 });
-  await page.screenshot({ path: path.join(output, "page-phone.png"), fullPage: true });
-  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-  assert(overflow <= 0, `page: ${overflow} pixels too wide for a phone`);
+  await takePictures(page, path.join(output, "page"));
+  assert.deepEqual(complaints, []);
+}
+
+const names = ["tiger", "great white shark", "a rhododendron", "7", "hippopotamus amphibius"];
+const forms = [[48, 48], [96, 48], [40, 80], [150, 50], [36, 144], [640, 480]];
+
+/** Pictures of six ratios, PNG and JPEG: of each class and ratio 20 to train on and 10 to test. */
+function makePictures(folder) {
+  fs.rmSync(folder, { recursive: true, force: true });
+  for (const name of names)
+    for (const part of ["train", "test"]) fs.mkdirSync(path.join(folder, part, name), { recursive: true });
+  for (const [width, height] of forms) {
+    const made = path.join(folder, "made");
+    execFileSync(makeImages, [made, names.length, 30, width, height, "colour", "mixed"].map(String));
+    names.forEach((name, k) => {
+      for (let i = 0; i < 30; ++i)
+        fs.renameSync(
+          path.join(made, `${k}/${i}.png`),
+          path.join(folder, i < 20 ? "train" : "test", name, `${width}x${height}-${i}.png`),
+        );
+    });
+    fs.rmSync(made, { recursive: true });
+  }
+}
+
+/** The page reads every picture as training does: no picture that eval answers otherwise. */
+async function checkOwnPictures(browser) {
+  const folder = path.join(output, "pictures"),
+    trained = path.join(output, "own-run"),
+    file = path.join(output, "own.html"),
+    sorted = path.join(output, "sorted");
+  makePictures(folder);
+  fs.rmSync(trained, { recursive: true, force: true });
+  const settings = ["--image-size", "24x24", "--batch", "32", "--epochs", "1", "--set", "schedule.max_batch=32"];
+  run("train", "--data", folder, "--layer", "ZCA(1e-5)", ...settings, "--threads", "1", "--out", trained, "--quiet");
+  run("export", trained, "--page", file, "--threads", "1");
+  const complaints = [];
+  const page = await openPage(browser, file, complaints);
+  await checkEmpty(page, "at first");
+  const tested = names.flatMap((name) =>
+    fs.readdirSync(path.join(folder, "test", name)).map((one) => path.join(folder, "test", name, one)),
+  );
+  assert.equal(tested.length, 300);
+  const answers = await page.evaluate(
+    async (files) => {
+      const { model, logits, bytesOfFile } = window.orthobatch;
+      const out = [];
+      for (const text of files) {
+        const bytes = await bytesOfFile(new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]));
+        const all = [...logits(bytes)];
+        out.push({ name: model.classes[all.indexOf(Math.max(...all))], bytes: btoa(String.fromCharCode(...bytes)) });
+      }
+      return out;
+    },
+    tested.map((one) => fs.readFileSync(one).toString("base64")),
+  );
+  // In folders by what the page answered, none is wrong for eval; and not for want of different answers.
+  fs.rmSync(sorted, { recursive: true, force: true });
+  fs.cpSync(path.join(folder, "train"), path.join(sorted, "train"), { recursive: true });
+  answers.forEach(({ name }, i) => {
+    const place = path.join(sorted, "test", name);
+    fs.mkdirSync(place, { recursive: true });
+    fs.copyFileSync(tested[i], path.join(place, `${i}.png`));
+  });
+  const picture = ["--picture", path.join(output, "confusion.png")];
+  const { images, wrong: differ } = JSON.parse(run("eval", trained, "--data", sorted, "--json", ...picture));
+  const right = answers.filter(({ name }, i) => path.basename(path.dirname(tested[i])) === name).length;
+  console.log(`own pictures: ${right} of 300 right; page and eval differ on ${differ} of ${images}`);
+  assert.equal(images, 300);
+  assert.equal(differ, 0, "page and eval: expected the same answer to every picture");
+  assert(right > 150 && new Set(answers.map(({ name }) => name)).size >= 4, "expected a net that has learned something");
+  // And their pixels, of PNG files, to the last bit: the page's samples are as training read them.
+  const samples = await page.evaluate(() => {
+    const { pixels, labels } = window.orthobatch.model.samples;
+    const all = atob(pixels),
+      size = all.length / labels.length;
+    return labels.map((_, k) => btoa(all.slice(k * size, (k + 1) * size)));
+  });
+  const found = new Set(answers.map(({ bytes }) => bytes));
+  const same = samples.filter((bytes) => found.has(bytes)).length;
+  console.log(`own pictures: ${same} of ${samples.length} samples are pixel by pixel what the page makes of a file`);
+  assert(same >= samples.length / 2, "expected every PNG among the samples, every other file is one");
+
+  // Long names: no word is broken, the bars begin side by side, and the preview has the picture's form.
+  await page.setInputFiles("#file", tested.find((one) => one.includes("150x50")));
+  await page.waitForFunction(() => document.getElementById("answer").textContent !== "–");
+  for (const width of [390, 1000]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const name of names) {
+      const place = answers.findIndex((one) => one.name === name);
+      if (place < 0) continue;
+      await page.setInputFiles("#file", tested[place]);
+      await page.waitForFunction((text) => document.getElementById("answer").textContent === text, name);
+      const broken = await page.locator("#answer").evaluate((answer) => {
+        // Each word on one line.
+        const text = answer.firstChild;
+        return [...text.data.matchAll(/\S+/g)].some((word) => {
+          const range = document.createRange();
+          range.setStart(text, word.index);
+          range.setEnd(text, word.index + word[0].length);
+          return range.getClientRects().length > 1;
+        });
+      });
+      assert(!broken, `page of ${width} pixels: ${name} is broken inside a word`);
+    }
+    const starts = await page.locator("#bars i").evaluateAll((all) => all.map((bar) => bar.getBoundingClientRect().left));
+    assert.equal(new Set(starts).size, 1, `page: expected bars that begin at one place, found ${starts}`);
+  }
+  await page.setInputFiles("#file", tested.find((one) => one.includes("150x50")));
+  await page.waitForFunction(() => document.getElementById("seen").offsetWidth === 92);
+  const { width, height } = await page.locator("#seen").boundingBox();
+  assert(Math.abs(width / height - 3) < 0.2, `page: expected a preview of 3:1, found ${width}×${height}`);
+  await takePictures(page, path.join(output, "own"));
   assert.deepEqual(complaints, []);
 }
 
@@ -167,6 +293,7 @@ const images = idx("t10k-images-idx3-ubyte", 16),
   labels = Array.from(idx("t10k-labels-idx1-ubyte", 8));
 const browser = await launch();
 try {
+  if (given.length === 0) await checkOwnPictures(browser);
   for (const folder of folders) {
     const model = path.join(output, "model.onnx"),
       page = path.join(output, "demo.html");

@@ -1,14 +1,14 @@
 // The report in a real browser: opened from disk, looked at and used.
 // usage: node test_report.mjs PROGRAM OUTPUT_FOLDER
 //
-// Screenshots stay in OUTPUT_FOLDER: light, dark, phone, print.
+// Screenshots stay in OUTPUT_FOLDER: of 390, 700 and 1400 pixels, light and dark, and print.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { launch } from "./browser.mjs";
+import { launch, takePictures } from "./browser.mjs";
 
 const [program, output] = process.argv.slice(2);
 const source = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
@@ -17,12 +17,19 @@ const blocksOf = (name) =>
 const experimentOf = (name) =>
   JSON.parse(fs.readFileSync(path.join(source, "experiments", `${name}.json`), "utf8"));
 
+// Of the runs in docs/results: those beside which other programs ran, and LDL_corr(1e-5), which has no pictures here.
+const steady = (name) => {
+  const lines = fs.readFileSync(path.join(folder, "runs", name, "metrics.jsonl"), "utf8").trim().split("\n");
+  const seconds = lines.map((line) => JSON.parse(line).time.train_seconds);
+  return Math.max(...seconds) <= 1.5 * Math.min(...seconds);
+};
+
 /** The results of docs/results, with pictures of made-up nets; PCA diverges in its third epoch. */
 function makeFolder() {
   fs.cpSync(path.join(source, "docs/results/0.2"), folder, { recursive: true });
   const noise = (count) => Buffer.from(Array.from({ length: count }, (_, i) => (i * 37) % 256)).toString("base64");
   for (const runs of [path.join(folder, "runs"), path.join(folder, "small/runs")])
-    for (const name of fs.readdirSync(runs).filter((run) => run.endsWith("seed1"))) {
+    for (const name of fs.readdirSync(runs).filter((run) => run.endsWith("seed1") && !run.includes("LDL_corr"))) {
       const { blocks, data } = JSON.parse(fs.readFileSync(path.join(runs, name, "config.json"), "utf8"));
       const [side, channels] = data === "mnist" ? [28, 1] : [32, 3];
       const layers = blocks.map(({ layer, channels: n }) => {
@@ -46,15 +53,35 @@ const folder = path.join(output, "results"),
   page_file = path.join(output, "report.html");
 makeFolder();
 const folders = [folder, path.join(folder, "small")];
-execFileSync(program, ["report", ...folders, "-o", page_file, "--json", path.join(output, "results.json")]);
+execFileSync(program, ["report", ...folders, "-o", page_file]);
+const own_file = path.join(output, "own.html");
+execFileSync(program, ["report", path.join(folder, "runs/svhn-BN-seed1"), "-o", own_file]);
 const size = fs.statSync(page_file).size;
 console.log(`page: ${(size / 1e6).toFixed(2)} MB with all experiments`);
 assert(size < 3e6, `page: expected under 3 MB, found ${size} bytes`);
 
+// Labels of a log axis: from 8 to 16 at even distances, over decades at their digits.
+const { logTicks, namedLogTicks } = new Function(
+  `${fs.readFileSync(path.join(source, "src/report/page/axes.js"), "utf8")}; return { logTicks, namedLogTicks };`,
+)();
+const labels = (low, high) => {
+  const ticks = logTicks(null, 1, low, high);
+  return namedLogTicks(null, ticks).filter((tick) => tick !== null).map((tick) => Number(tick.toPrecision(6)));
+};
+assert.deepEqual(labels(8, 16), [8, 10, 12, 14, 16]);
+assert.deepEqual(labels(8 / 1.12, 16 * 1.12), [8, 10, 12, 14, 16]);
+assert.deepEqual(labels(0.35, 1.3), [0.4, 0.6, 0.8, 1, 1.2]);
+assert.deepEqual(labels(7.3, 91), [10, 20, 50]);
+for (const ratio of [1.01, 1.3, 2, 3, 4.9, 5.1, 9, 30, 1000])
+  for (const low of [0.0113, 0.37, 1, 8.2, 93]) {
+    const count = labels(low, low * ratio).length;
+    assert(count >= 3 && count <= 10, `a log axis from ${low} to ${low * ratio}: ${labels(low, low * ratio)}`);
+  }
+
 const browser = await launch();
 const complaints = [];
 
-async function open(options) {
+async function open(options, file = page_file) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
   page.on("console", (message) => {
@@ -64,7 +91,7 @@ async function open(options) {
   page.on("request", (request) => {
     if (!request.url().startsWith("file:")) complaints.push(`asks for ${request.url()}`);
   });
-  await page.goto(pathToFileURL(page_file).href);
+  await page.goto(pathToFileURL(file).href);
   await page.waitForSelector("html[data-drawn]", { state: "attached" });
   return page;
 }
@@ -131,6 +158,13 @@ try {
     assert.equal(await page.locator(`table[data-table="${name}"] tbody tr`).count(), rows, `rows of ${name}`);
   const zcae = page.locator('table[data-table="mnist"] tbody tr', { hasText: "ZCAE" });
   assert.match(await zcae.innerText(), /0\.30\s+25/);
+  // What was found here stands before the paper's columns.
+  const groups = await page.locator('table[data-table="mnist"] thead .group').allInnerTexts();
+  assert.deepEqual(groups.map((text) => text.toLowerCase()), ["here", "paper", "time"]);
+  // A headline says how sure it is; one seed has no noise.
+  const headlines = await page.locator(".glance:has(.glance-number)").allInnerTexts();
+  assert(headlines.length >= 3);
+  for (const text of headlines) assert.match(text, /± [\d.]+ over \d seeds|one seed: the noise is not known/);
   const pca = page.locator('table[data-table="svhn"] tbody tr', { hasText: "PCA" });
   assert.match(await pca.innerText(), /diverged in epoch 3/);
   assert.equal(await pca.locator("td.main").count(), 0, "a diverged row has a number");
@@ -168,7 +202,23 @@ try {
     assert.equal(await page.locator(`figure[data-figure="samples ${name}"] canvas`).count(), 1);
   }
 
+  // LDL_corr(1e-5) alone has no pictures, and the page says so; where all have them it says nothing.
+  assert.match(
+    await page.locator('figure[data-figure="inside svhn"] .missing').innerText(),
+    /^No heat maps and filters of LDL_corr\(1e-5\): no pictures\.json/,
+  );
+  assert.equal(await page.locator('figure[data-figure="inside mnist"] .missing').count(), 0);
+
   const all = page.locator('section#svhn figure[data-figure="All nets"]');
+  // PCA would squash the others: it waits for a click in the legend.
+  const pca_entry = all.locator(".entry", { hasText: "PCA" });
+  assert.equal(await pca_entry.getAttribute("aria-pressed"), "false");
+  assert.equal(await all.locator('.entry[aria-pressed="false"]').count(), 1);
+  assert.match(await all.locator("figcaption").innerText(), /far above the others.*PCA/);
+  const squashed = await picture(all);
+  await pca_entry.click();
+  assert.notEqual(await picture(all), squashed, "PCA cannot be asked for");
+  await pca_entry.click();
 
   // Switches redraw the section's figures: log, loss, training, time, effective rank.
   let last = await picture(all);
@@ -185,6 +235,15 @@ try {
     assert.notEqual(now, last, `the switch ${group} changes nothing`);
     last = now;
   }
+  // Against time: without the rows beside which other programs ran, and the page says so.
+  const said = await all.locator("figcaption").innerText();
+  for (const [name, run] of [
+    ["ZCA(0,inf)", "svhn-ZCA_0_inf-seed1"],
+    ["BN->W", "svhn-BN-W-seed1"],
+    ["ZCAM(1e-5,1e12,1/10)", "svhn-ZCAM_1e-5_1e12_1_10-seed1"],
+  ])
+    assert.equal(said.split(": the longest")[0].split(/without |, /).includes(name), !steady(run), `${name} in: ${said}`);
+  assert.match(said, /the longest epoch took more than 1\.5 times the shortest/);
   const given = page.locator('section#svhn figure[data-figure="What each layer was given"]');
   for (const quantity of ["rank", "exchanges"]) {
     last = await picture(given);
@@ -213,34 +272,52 @@ try {
     assert.match(order.at(-1).name, /^PCA/, `sorted by ${column}`);
   }
   const times = (await sortedBy(page, "× BN")).map((row) => row.time);
-  assert.equal(times.filter((time) => time > 0).length, 20);
+  const timed = times.filter((time) => time > 0);
+  const quiet = fs.readdirSync(path.join(folder, "runs")).filter((name) => name.startsWith("svhn") && steady(name));
+  const rows_in_time = new Set(quiet.map((name) => name.replace(/-seed\d$/, ""))).size;
+  assert.equal(timed.length, rows_in_time, "rows with times of their own");
   assert.deepEqual(
-    times,
-    [...times].sort((x, y) => x - y),
+    times.slice(0, timed.length),
+    [...timed].sort((x, y) => x - y),
     "sorted by time",
   );
   await page.locator('figure[data-figure="inside svhn"] select').first().selectOption({ label: "LDL(0)" });
 
   await page.evaluate(() => scrollTo(0, 0));
-  const pictures = [["light", page]];
-  pictures.push(["dark", await open({ viewport: { width: 1280, height: 900 }, colorScheme: "dark" })]);
-  pictures.push([
-    "phone",
-    await open({
-      viewport: { width: 375, height: 800 },
-      isMobile: true,
-      hasTouch: true,
-      deviceScaleFactor: 2,
-    }),
-  ]);
-  for (const [name, shown] of pictures) {
-    const { wide, room } = await shown.evaluate(() => ({
-      wide: document.documentElement.scrollWidth,
-      room: innerWidth,
-    }));
-    assert(wide <= room, `${name}: the page is ${wide} pixels wide in a window of ${room}`);
-    await shown.screenshot({ path: path.join(output, `${name}.png`), fullPage: true });
+  for (const [name, file] of [
+    ["report", page_file],
+    ["own", own_file],
+  ]) {
+    const shown = await open({ viewport: { width: 1400, height: 900 } }, file);
+    const scrolled = await shown
+      .locator(".table-scroll")
+      .evaluateAll((boxes) =>
+        boxes
+          .filter((box) => box.scrollWidth > box.clientWidth + 1)
+          .map((box) => `${box.firstChild.dataset.table}: ${box.scrollWidth} in ${box.clientWidth}`),
+      );
+    assert.deepEqual(scrolled, [], `${name}: tables that 1400 pixels have no room for`);
+    // No card is alone in a line and does not fill it.
+    const alone = await shown.locator(".grid > .card, .glances > *").evaluateAll((cards) => {
+      const line = (card) => `${card.parentElement.offsetTop} ${card.offsetTop}`;
+      const lines = cards.map(line);
+      return cards
+        .filter((card) => lines.filter((other) => other === line(card)).length === 1)
+        .filter((card) => card.offsetWidth < card.parentElement.clientWidth - 2)
+        .map((card) => card.dataset.figure ?? card.innerText);
+    });
+    assert.deepEqual(alone, [], `${name}: cards that leave their line empty`);
+    await takePictures(shown, path.join(output, name));
+    await shown.close();
   }
+  const own = await open({ viewport: { width: 700, height: 900 } }, own_file);
+  assert.equal(await own.locator("h1").innerText(), "Training runs");
+  assert.equal(await own.title(), "Training runs");
+  assert.doesNotMatch(await own.locator("body").innerText(), /paper|Blanchette/i);
+  // A phone turned: figures get the new width.
+  const phone = await open({ viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true });
+  const widths = await phone.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert(widths[0] <= widths[1], `phone: the page is ${widths[0]} pixels wide in a window of ${widths[1]}`);
   await page.pdf({ path: path.join(output, "print.pdf"), format: "A4" });
   assert.deepEqual(complaints, [], "the console has complaints");
   console.log("report: all as expected");

@@ -8,34 +8,57 @@ const percent = (share) => `${(100 * share).toFixed(1)} %`;
 byId("facts").textContent = model.facts;
 
 const bars = model.classes.map((name) => {
-  const row = document.createElement("li");
-  row.append(name, document.createElement("i"), document.createElement("b"));
+  const row = document.createElement("li"),
+    label = document.createElement("span");
+  label.textContent = name;
+  row.append(label, document.createElement("i"), document.createElement("b"));
   byId("bars").append(row);
   return row;
 });
 // Of many classes the likeliest are enough.
 const shown = Math.min(10, bars.length);
 
-function show(probabilities, label) {
-  const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]);
-  const visible = new Set(bars.length > shown ? order.slice(0, shown) : order);
+function setBars(visible, share) {
   bars.forEach((row, k) => {
     row.hidden = !visible.has(k);
-    row.querySelector("i").style.width = `${100 * probabilities[k]}%`;
-    row.querySelector("b").textContent = percent(probabilities[k]);
+    row.querySelector("i").style.width = share ? `${100 * share[k]}%` : "0";
+    row.querySelector("b").textContent = share ? percent(share[k]) : "";
   });
-  const answer = byId("answer");
-  answer.textContent = model.classes[order[0]];
-  if (label === undefined) delete answer.dataset.right;
-  else answer.dataset.right = order[0] === label ? "yes" : "no";
 }
 
-/** The net's answer to an image, shown with what it saw. */
-function ask(bytes, label) {
+/** In letters as large as its longest word has room for. */
+function setAnswer(text) {
+  const answer = byId("answer");
+  answer.textContent = text;
+  answer.classList.remove("broken");
+  let size = 70;
+  do answer.style.fontSize = `${size}px`;
+  while (answer.scrollWidth > answer.clientWidth && (size -= 3) > 16);
+  answer.classList.toggle("broken", size <= 16);
+}
+
+function show(probabilities, label) {
+  const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]);
+  setBars(new Set(order.slice(0, shown)), probabilities);
+  setAnswer(model.classes[order[0]]);
+  if (label === undefined) delete byId("answer").dataset.right;
+  else byId("answer").dataset.right = order[0] === label ? "yes" : "no";
+}
+
+/**
+ * The net's answer to an image, shown with what it saw: in the form of the picture it was made of, not in that of the
+ * net's pixels.
+ */
+function ask(bytes, { label, width = model.image.columns, height = model.image.rows } = {}) {
   const start = performance.now();
   const logits = net(bytes);
   byId("time").textContent = `Answered in ${(performance.now() - start).toFixed(0)} ms, in this browser alone.`;
-  paint(byId("seen"), bytes, model.image);
+  const seen = byId("seen"),
+    unit = 92 / Math.max(width, height);
+  seen.hidden = false;
+  seen.style.width = `${width * unit}px`;
+  seen.style.height = `${height * unit}px`;
+  paint(seen, bytes, model.image);
   show(softmax(logits), label);
 }
 
@@ -70,8 +93,11 @@ function clear() {
   pen.font = "28px system-ui, sans-serif";
   pen.textAlign = "center";
   pen.fillText(model.draws ? "Draw here" : "Drop, paste or open a picture", board.width / 2, board.height / 2);
-  byId("answer").textContent = "–";
+  setAnswer("–");
   delete byId("answer").dataset.right;
+  setBars(new Set([...bars.keys()].slice(0, shown)));
+  byId("seen").hidden = true;
+  byId("time").textContent = "";
 }
 
 board.addEventListener("pointerdown", (event) => {
@@ -92,11 +118,19 @@ byId("clear").addEventListener("click", clear);
 
 // ------------------------------------------------------------------------------- pictures and samples
 
+// Of colours as they are in the file: training knows no profiles.
+const pictureIn = (file) => createImageBitmap(file, { colorSpaceConversion: "none" });
+
+function bytesOfPicture(picture) {
+  const bytes = imageOf(picture, model.image);
+  return model.inverts ? lightOnDark(bytes) : bytes;
+}
+
 async function open(file) {
   try {
-    const picture = await createImageBitmap(file);
+    const picture = await pictureIn(file);
     showOnBoard(picture);
-    ask(imageOf(picture, model.image, model.dark));
+    ask(bytesOfPicture(picture), picture);
   } catch {
     byId("time").textContent = `${file.name || "What was dropped"}: expected a picture, found something else.`;
   }
@@ -137,13 +171,14 @@ if (model.samples.labels.length > 0) {
     button.append(canvas);
     button.addEventListener("click", () => {
       showOnBoard(canvas);
-      ask(bytes, label);
+      ask(bytes, { label });
     });
     byId("strip").append(button);
   });
 }
 
-// For whoever looks at the net from the console, and for tests: logits of rows × columns × channels of bytes.
-window.orthobatch = { model, logits: net };
+// For whoever looks at the net from the console, and for tests: logits of rows × columns × channels of bytes, and those
+// bytes of a picture's file.
+window.orthobatch = { model, logits: net, bytesOfFile: async (file) => bytesOfPicture(await pictureIn(file)) };
 clear();
 document.documentElement.dataset.ready = "";

@@ -2,16 +2,10 @@
 
 const makeCanvas = (rows, columns) => Object.assign(document.createElement("canvas"), { width: columns, height: rows });
 
-/** Grey or colour bytes, rows × columns × channels, of what is on a canvas. */
-function bytesOn(canvas, channels) {
+/** Grey bytes, rows × columns, of what is on a canvas in white. */
+function bytesOn(canvas) {
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-  const out = new Uint8Array((pixels.length / 4) * channels);
-  for (let p = 0; p < pixels.length / 4; ++p) {
-    const [r, g, b] = pixels.subarray(4 * p, 4 * p + 3);
-    if (channels === 1) out[p] = Math.round(0.299 * r + 0.587 * g + 0.114 * b);
-    else out.set([r, g, b], 3 * p);
-  }
-  return out;
+  return Uint8Array.from({ length: pixels.length / 4 }, (_, p) => pixels[4 * p]);
 }
 
 function paint(canvas, bytes, { rows, columns, channels }) {
@@ -59,14 +53,14 @@ function digitOf(strokes, image) {
       context,
       strokes.map((s) => s.map((p) => p.map((v, d) => (v - middle[d]) * scale))),
     );
-    return bytesOn(canvas, image.channels);
+    return bytesOn(canvas);
   };
   const first = draw(0, 0);
   let mass = 0,
     x = 0,
     y = 0;
   for (let p = 0; p < image.rows * image.columns; ++p) {
-    const value = first[p * image.channels];
+    const value = first[p];
     mass += value;
     x += value * ((p % image.columns) + 0.5);
     y += value * (Math.floor(p / image.columns) + 0.5);
@@ -74,28 +68,74 @@ function digitOf(strokes, image) {
   return mass > 0 ? draw(x / mass - image.columns / 2, y / mass - image.rows / 2) : first;
 }
 
-/** A picture cut to the image's form and scaled in halves, so that no pixel is passed over. */
-function imageOf(picture, image, dark) {
-  const ratio = image.columns / image.rows;
-  let width = Math.min(picture.width, picture.height * ratio),
-    height = width / ratio;
-  let source = picture,
-    from = [(picture.width - width) / 2, (picture.height - height) / 2, width, height];
-  for (;;) {
-    const last = width <= 2 * image.columns && height <= 2 * image.rows;
-    width = last ? image.columns : Math.ceil(width / 2);
-    height = last ? image.rows : Math.ceil(height / 2);
-    const next = makeCanvas(height, width),
-      context = next.getContext("2d", { willReadFrequently: true });
-    context.imageSmoothingQuality = "high";
-    context.drawImage(source, ...from, 0, 0, width, height);
-    source = next;
-    from = [0, 0, width, height];
-    if (last) break;
+// The scaling of src/data/rescale.cpp, which training and eval read pictures with, to the last bit: sums are of floats.
+
+/** The pixels that each output pixel is made of: the first, and weights that sum to 1. */
+function windowsOf(from, to) {
+  const scale = from / to,
+    reach = Math.max(1, scale);
+  return Array.from({ length: to }, (_, i) => {
+    const centre = (i + 0.5) * scale,
+      first = Math.max(0, Math.floor(centre - reach)),
+      last = Math.min(from - 1, Math.ceil(centre + reach));
+    const weights = [];
+    for (let k = first; k <= last; ++k) weights.push(Math.max(0, 1 - Math.abs(k + 0.5 - centre) / reach));
+    const sum = weights.reduce((a, b) => a + b, 0);
+    return { first, weights: Float32Array.from(weights, (w) => w / sum) };
+  });
+}
+
+/** Rows of a picture, over white, each scaled to `columns`: floats of red, green, blue. */
+function narrowed(picture, columns) {
+  const { width, height } = picture,
+    strip = Math.min(height, 256), // a photo is not in memory twice
+    context = makeCanvas(strip, width).getContext("2d", { willReadFrequently: true }),
+    across = windowsOf(width, columns),
+    out = new Float32Array(height * columns * 3);
+  let at = 0;
+  for (let top = 0; top < height; top += strip) {
+    const rows = Math.min(strip, height - top);
+    context.fillStyle = "#fff";
+    context.fillRect(0, 0, width, rows);
+    context.drawImage(picture, 0, top, width, rows, 0, 0, width, rows);
+    const pixels = context.getImageData(0, 0, width, rows).data;
+    for (let y = 0; y < rows; ++y)
+      for (const { first, weights } of across)
+        for (let c = 0; c < 3; ++c) {
+          let p = 4 * (y * width + first) + c,
+            sum = 0;
+          for (const weight of weights) {
+            sum = Math.fround(sum + Math.fround(weight * pixels[p]));
+            p += 4;
+          }
+          out[at++] = sum;
+        }
   }
-  const bytes = bytesOn(source, image.channels);
-  // Ink on paper, where the net knows light on dark.
-  if (dark && bytes.reduce((sum, v) => sum + v, 0) > 127 * bytes.length)
-    for (let i = 0; i < bytes.length; ++i) bytes[i] = 255 - bytes[i];
-  return bytes;
+  return out;
+}
+
+/** A picture at the image's size, each direction by itself, as training stretches its files. */
+function imageOf(picture, { rows, columns, channels }) {
+  const size = 3 * columns,
+    wide = narrowed(picture, columns),
+    sums = new Float32Array(size),
+    out = new Uint8Array(rows * columns * channels);
+  windowsOf(picture.height, rows).forEach(({ first, weights }, y) => {
+    sums.fill(0);
+    weights.forEach((weight, k) => {
+      const row = (first + k) * size;
+      for (let i = 0; i < size; ++i) sums[i] += Math.fround(weight * wide[row + i]);
+    });
+    const bytes = sums.map((sum) => Math.min(255, Math.floor(Math.fround(sum + 0.5))));
+    if (channels === 3) out.set(bytes, y * size);
+    else
+      for (let x = 0; x < columns; ++x)
+        out[y * columns + x] = Math.floor((299 * bytes[3 * x] + 587 * bytes[3 * x + 1] + 114 * bytes[3 * x + 2] + 500) / 1000);
+  });
+  return out;
+}
+
+/** Ink on paper as light on dark, which is all that MNIST's digits are. */
+function lightOnDark(bytes) {
+  return bytes.reduce((sum, v) => sum + v, 0) > 127 * bytes.length ? bytes.map((v) => 255 - v) : bytes;
 }

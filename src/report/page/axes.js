@@ -43,20 +43,21 @@ function axis(label, size) {
 
 const tickTexts = (u, ticks) => ticks.map((tick) => (tick === null ? null : short(tick)));
 
-/** Ticks of a log axis at 1 … 9 of each decade; on one shorter than that, at round steps. */
+/** Ticks of a log axis at 1 … 9 of each decade; on one much shorter than that, at round steps. */
 function logTicks(u, axisIndex, min, max) {
   if (!(min > 0 && max > min)) return [];
+  if (max / min < 5) {
+    const rough = (max - min) / 6,
+      size = 10 ** Math.floor(Math.log10(rough));
+    const step = size * [1, 2, 5, 10].find((n) => n * size >= rough);
+    const first = Math.ceil(min / step);
+    return Array.from({ length: Math.floor(max / step) - first + 1 }, (_, k) => (first + k) * step);
+  }
   const ticks = [];
   for (let decade = 10 ** Math.floor(Math.log10(min)); decade <= max; decade *= 10)
     for (let digit = 1; digit <= 9; digit++)
       if (digit * decade >= min && digit * decade <= max) ticks.push(digit * decade);
-  if (ticks.length >= 3) return ticks;
-  const rough = (max - min) / 5,
-    size = 10 ** Math.floor(Math.log10(rough));
-  const step = size * [1, 2, 5, 10].find((n) => n * size >= rough);
-  const round = [];
-  for (let k = Math.ceil(min / step); k * step <= max; k++) round.push(k * step);
-  return round;
+  return ticks;
 }
 
 /** Names for as many of them as there is room for. */

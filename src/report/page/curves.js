@@ -42,9 +42,19 @@ function meanCurve(row, experiment, samples) {
   };
 }
 
+/** The same row; against time only with runs whose epochs took about as long as each other. */
+const timed = (row, against) => (against === "epoch" ? row : { ...row, runs: row.runs.filter((run) => run.steady) });
+
+/** What a figure against time says of the rows it leaves out. */
+function untimedNote(rows, against) {
+  const left = rows.filter((row) => row.runs.some(lastEpoch) && !row.runs.some((run) => run.steady));
+  if (against === "epoch" || left.length === 0) return "";
+  return `without ${left.map((row) => row.name).join(", ")}: the longest epoch took more than ${results.steady_ratio} times the shortest, which other work on the machine explains and the layer does not`;
+}
+
 /** Of one value an epoch. */
 function curveOf(row, experiment, values, against) {
-  return meanCurve(row, experiment, (run) =>
+  return meanCurve(timed(row, against), experiment, (run) =>
     run.epoch.map((epoch, i) => ({
       epoch,
       x: against === "epoch" ? epoch : run.seconds[i],
@@ -55,7 +65,7 @@ function curveOf(row, experiment, values, against) {
 
 /** Of the training loss inside the epochs: each value is the mean over some steps. */
 function stepsCurveOf(row, experiment, against) {
-  return meanCurve(row, experiment, (run) =>
+  return meanCurve(timed(row, against), experiment, (run) =>
     run.epoch.flatMap((epoch, i) => {
       const start = i > 0 ? run.seconds[i - 1] : 0;
       return run.curve[i].map((y, j) => {
@@ -77,10 +87,20 @@ function xAxis(kind, curves) {
   return { xLabel: `time of training, ${unit}`, xFormat: (x) => `${short(x)} ${unit}`, scale };
 }
 
+/** Labels of curves so far above the others that these would be squashed beneath them. */
+function outliers(curves) {
+  if (curves.length < 5) return [];
+  const least = (curve) => Math.min(...curve.y);
+  const drawn = curves.filter((c) => c.y.length).sort((a, b) => least(a) - least(b));
+  const middle = drawn[Math.floor(drawn.length / 2)];
+  return drawn.filter((c) => least(c) > 2 * least(middle)).map((c) => c.label);
+}
+
 /** Curves of a figure under the switches of its section. */
 function curvesFigure(experiment, spec, view) {
   const rows = spec.rows.map((i) => experiment.rows[i]);
   const single = rows.length === 1;
+  let aside = [];
   const describe = () => {
     const sets = single || view.set === "both" ? ["test", "train"] : [view.set];
     const curves = rows.flatMap((row) =>
@@ -107,9 +127,17 @@ function curvesFigure(experiment, spec, view) {
     return {
       plots: [{ curves, xLabel, yLabel, xFormat, log: view.scale === "log", marks }],
       legend: legendOf(curves),
+      aside: (aside = outliers(curves)),
     };
   };
-  return figure(spec.title, describe, { wide: rows.length > 4 });
+  const note = () =>
+    [
+      aside.length ? `far above the others, shown by a click in the legend: ${aside.join(", ")}` : "",
+      untimedNote(rows, view.against),
+    ]
+      .filter((text) => text)
+      .join("; ");
+  return figure(spec.title, describe, { wide: rows.length > 4, note });
 }
 
 /** Training loss inside the epochs, of every row; null where no run has recorded it. */
@@ -125,7 +153,10 @@ function stepsFigure(experiment, view) {
       legend: legendOf(curves),
     };
   };
-  return figure("Training loss inside the epochs", describe, { wide: true });
+  return figure("Training loss inside the epochs", describe, {
+    wide: true,
+    note: () => untimedNote(experiment.rows, view.against),
+  });
 }
 
 const quantities = {

@@ -74,23 +74,25 @@ function legendButtons(legend, hidden, plots) {
 function resizePlots(plots) {
   for (const { u } of plots) {
     const place = u.root.parentNode;
-    if (place.clientWidth > 0 && place.clientWidth !== u.width)
+    if (place.clientWidth > 0 && (place.clientWidth !== u.width || place.clientHeight !== u.height))
       u.setSize({ width: place.clientWidth, height: place.clientHeight });
   }
 }
 
 /**
  * A card with plots and their legend. `describe()` returns {plots: [{title, …plot options}], legend:
- * [{label, color, dash, end, shown}]}, anew at each redraw(): curve i of every plot is entry i.
+ * [{label, color, dash, end, shown}]}, anew at each redraw(): curve i of every plot is entry i. Labels in `aside` are
+ * hidden until they are asked for. `note` may be a function, called at each redraw().
  */
 function figure(title, describe, { wide = false, note = "" } = {}) {
   const plotsPlace = el("div", { class: "plots" });
   const legendPlace = el("div", { class: "legend" });
+  const notePlace = el("span", { class: "note" });
   const caption = el(
     "figcaption",
     {},
     el("span", { class: "figure-title" }, title),
-    note ? el("span", { class: "note" }, note) : null,
+    notePlace,
   );
   const card = el(
     "figure",
@@ -100,25 +102,29 @@ function figure(title, describe, { wide = false, note = "" } = {}) {
     legendPlace,
   );
   const hidden = new Set(), // labels of curves that are not shown, through all redraws
+    setAside = new Set(), // those that once were hidden unasked
     made = [];
   let drawn = false;
   const draw = () => {
     drawn = true;
     for (const { u } of made.splice(0)) u.destroy();
-    const { plots, legend } = describe();
+    const { plots, legend, aside = [] } = describe();
+    for (const label of aside) {
+      if (!setAside.has(label)) hidden.add(label);
+      setAside.add(label);
+    }
     const { entries, setValues } = legendButtons(legend, hidden, made);
     legendPlace.replaceChildren(...entries);
-    plotsPlace.replaceChildren();
-    for (const options of plots) {
-      const place = el("div", { class: "plot" });
-      plotsPlace.append(
-        el("div", { class: "plot-box" }, options.title ? el("h4", {}, options.title) : null, place),
-      );
-      made.push(plot(place, { ...options, hover: setValues }));
-    }
+    // All places before the first plot: they share the room.
+    const places = plots.map(() => el("div", { class: "plot" }));
+    plotsPlace.replaceChildren(
+      ...plots.map(({ title }, i) => el("div", { class: "plot-box" }, title ? el("h4", {}, title) : null, places[i])),
+    );
+    plots.forEach((options, i) => made.push(plot(places[i], { ...options, hover: setValues })));
     legend.forEach((entry, i) => {
       if (hidden.has(entry.label)) for (const p of made) p.toggle(i, false);
     });
+    notePlace.textContent = typeof note === "function" ? note() : note;
     card.dataset.ready = "true";
   };
   new ResizeObserver(() => resizePlots(made)).observe(plotsPlace);

@@ -153,10 +153,25 @@ function netColumn(experiment, shown, chosen, change) {
   return place;
 }
 
+/** What is to be said of the rows that have run and have no pictures. */
+function missingPictures(experiment) {
+  const missing = experiment.rows.filter((row) => row.runs.some(lastEpoch) && !row.pictures);
+  const rows = missing.length === experiment.rows.length ? "any row" : missing.map((row) => row.name).join(", ");
+  return missing.length
+    ? `No heat maps and filters of ${rows}: no pictures.json in the run’s folder, which train and reproduce write from its best checkpoint.`
+    : "";
+}
+
 /** Two nets side by side: BN, and the layer with the least error that is not BN. */
 function insideSection(experiment) {
+  if (!experiment.pictures) return null;
   const shown = experiment.rows.map((_, i) => i).filter((i) => experiment.rows[i].pictures);
-  if (shown.length === 0) return null;
+  const missing = missingPictures(experiment);
+  const notes = missing ? [el("p", { class: "note missing" }, missing)] : [];
+  if (shown.length === 0) {
+    const name = `inside ${experiment.name}`;
+    return missing ? { card: el("div", { class: "card wide", "data-figure": name }, notes), redraw: () => {} } : null;
+  }
   const name = (i) => experiment.rows[i].name;
   const first = shown.find((i) => name(i) === "BN") ?? shown[0];
   const others = shown.filter(
@@ -188,10 +203,11 @@ function insideSection(experiment) {
       el(
         "span",
         { class: "note" },
-        `over ${images} test images with the statistics of evaluation, at the best epoch (of the first net: ${epoch}), seed ${experiment.rows[first].runs[0].seed}; blue −1, red +1`,
+        `over ${images} test images with the statistics of evaluation, at the best epoch (of the first net: ${epoch}), seed ${experiment.rows[first].pictures.seed}; blue −1, red +1`,
       ),
     ),
     place,
+    ...notes,
   );
   drawLater(card, draw);
   return { card, redraw: draw };

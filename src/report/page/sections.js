@@ -58,7 +58,7 @@ function switches(view, redraw) {
 
 function tableNote(experiment) {
   const parts = [
-    "Best: the epoch with the least test error, chosen on the test set as the paper does; the last epoch beside it is free of that choice.",
+    `Best: the epoch with the least test error, chosen on the test set${experiment.rows.some((row) => row.paper) ? " as the paper does" : ""}; the last epoch beside it is free of that choice.`,
   ];
   if (experiment.rows.some((row) => row.runs.length > 1)) parts.push("± is the deviation over seeds.");
   if (experiment.loss_share !== 1)
@@ -66,7 +66,9 @@ function tableNote(experiment) {
       `Loss is cross-entropy over ${experiment.loss_share}, as the paper seems to count it: a wrong answer costs at least ln 2, so its 5.82 % error cannot go with a mean cross-entropy below 0.040.`,
     );
   if (experiment.rows.some((row) => row.times_bn))
-    parts.push("Time is that of the fastest epoch, training alone.");
+    parts.push(
+      `Time is the median of the epochs, training alone; none where the longest took more than ${results.steady_ratio} times the shortest, as it does beside other programs.`,
+    );
   if (experiment.rows.some((row) => row.paper && row.paper.epoch))
     parts.push("A diamond in a figure is the paper's best, where its epoch is within the axis.");
   return el("p", { class: "note" }, parts.join(" "));
@@ -176,7 +178,7 @@ function repeatSection() {
     el(
       "p",
       { class: "note" },
-      "With the same seed and number of threads a run gives the same numbers, bit for bit. Every number and curve here is from the runs’ metrics.jsonl; orthobatch report DIR makes this page anew.",
+      "With the same seed and number of threads a run gives the same numbers, bit for bit, on the same type of machine: other processors round otherwise. Every number and curve here is from the runs’ metrics.jsonl; orthobatch report DIR makes this page anew.",
     ),
   );
   return section;
@@ -185,12 +187,14 @@ function repeatSection() {
 /** The experiment in one card: what came first here, and in the paper. */
 function glance(experiment) {
   const best = experiment.rows.find((row) => row.rank === 1);
+  const noise = best && best.best_error;
   const papers = experiment.rows.filter((row) => row.paper).sort((a, b) => a.paper.error - b.paper.error)[0];
   const bn = experiment.rows.find((row) => row.name === "BN" && row.best_error);
   const lines = experiment.verdict
     ? [experiment.verdict.answer]
     : [
-        bn && best !== bn ? `BN: ${number(bn.best_error.mean, 2)} %` : "",
+        !noise ? "" : noise.deviation === null ? "one seed: the noise is not known" : `± ${number(noise.deviation, 2)} over ${plural(noise.n, "seed")}`,
+        bn && best !== bn ? `BN: ${number(bn.best_error.mean, 2)} %${bn.best_error.deviation === null ? "" : ` ± ${number(bn.best_error.deviation, 2)}`}` : "",
         papers ? `the paper’s best: ${papers.name}, ${number(papers.paper.error, 2)} %` : "",
       ];
   return el(
@@ -207,8 +211,15 @@ function glance(experiment) {
 
 function build() {
   const page = document.getElementById("page");
+  // Runs of one's own are no reproduction.
+  const ofPaper = results.experiments.some((e) => e.verdict || e.rows.some((row) => row.paper));
+  const runs = results.experiments.flatMap((e) => e.rows.flatMap((row) => row.runs)).length;
+  document.title = ofPaper ? "On Batch Orthogonalization Layers, reproduced" : "Training runs";
   const links = results.experiments.map((e) => [e.id, e.title]);
-  const samples = Object.entries(results.samples);
+  const samples = Object.entries(results.samples ?? {});
+  const unseen = results.samples
+    ? [...new Set(results.experiments.map((e) => e.data))].filter((name) => name && !(name in results.samples))
+    : [];
   if (samples.length) links.push(["samples", "Input"]);
   links.push(["repeat", "How to repeat it"]);
   page.replaceChildren(
@@ -216,11 +227,13 @@ function build() {
       "header",
       {},
       el("p", { class: "kicker" }, `orthobatch ${results.orthobatch}, ${results.made}`),
-      el("h1", {}, "On Batch Orthogonalization Layers, reproduced"),
+      el("h1", {}, document.title),
       el(
         "p",
         { class: "lead" },
-        "Whitening layers in BatchNorm’s place: the tables and figures of Blanchette & Laganière, measured again, beside the paper’s numbers.",
+        ofPaper
+          ? "Whitening layers in BatchNorm’s place: the tables and figures of Blanchette & Laganière, measured again, beside the paper’s numbers."
+          : `Errors, curves and layers of ${plural(runs, "run")}.`,
       ),
       el(
         "nav",
@@ -232,12 +245,15 @@ function build() {
   );
   page.append(answersSection() ?? "");
   for (const experiment of results.experiments) page.append(experimentSection(experiment));
-  if (samples.length)
+  if (samples.length || unseen.length)
     page.append(
       el(
         "section",
         { id: "samples" },
         el("h2", {}, "Input"),
+        unseen.length
+          ? el("p", { class: "note missing" }, `No images of ${unseen.join(", ")}: no run’s folder has a pictures.json.`)
+          : null,
         el(
           "div",
           { class: "grid" },

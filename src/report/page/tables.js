@@ -55,8 +55,17 @@ function headOf(columns, sorts) {
   return el("thead", {}, groups.length > 1 ? el("tr", {}, groupCells) : null, el("tr", {}, names));
 }
 
+/** What was found here before the paper's columns: a phone shows two or three beside the layer. */
+function oursFirst({ name, columns, rows }) {
+  const after = (i) => (columns[i].group === "paper" ? 1 : columns[i].group === "time" ? 2 : 0);
+  const order = columns.map((_, i) => i).sort((a, b) => after(a) - after(b) || a - b);
+  const inOrder = (list) => order.map((i) => list[i]);
+  return { name, columns: inOrder(columns), rows: rows.map(inOrder) };
+}
+
 /** A wide table scrolls in its own box, not the page. */
-function tableOf({ name, columns, rows }, experiment, { kind = "", sorts = false } = {}) {
+function tableOf(written, experiment, { kind = "", sorts = false } = {}) {
+  const { name, columns, rows } = oursFirst(written);
   // Bars of one claim are drawn to one scale.
   let claims = 0;
   const claimOf = rows.map(([first]) => (claims += first.look === "claim" ? 1 : 0));
