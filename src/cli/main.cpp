@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <system_error>
@@ -104,6 +105,7 @@ const char* const footer =
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond ulimit -f is then a write that fails
   CLI::App app{"Batch-orthogonalization layers for LibTorch, and the paper they come from.",
                "orthobatch"};
   app.set_version_flag("--version", orthobatch::cli::version_text,

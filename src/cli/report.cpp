@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "cli/options.h"
 #include "cli/verbs.h"
 #include "io/file.h"
 #include "report/page.h"
@@ -20,14 +21,14 @@ int report(const ReportArguments& a) {
   const std::vector<experiment::ExperimentResult> results = experiment::read_results(a.folders);
   std::string markdown;
   for (const experiment::ExperimentResult& result : results) {
-    fmt::print("{}", report::to_text(result));
+    say("{}", report::to_text(result));
     markdown += (markdown.empty() ? "" : "\n") + report::to_markdown(result);
   }
   if (!a.json.empty()) io::write_output(a.json, report::to_text(report::to_json(results)) + "\n");
   if (!a.markdown.empty()) io::write_output(a.markdown, markdown);
   const std::string page = report::report_page(results, {!a.no_samples});
   io::write_output(a.page, page);
-  fmt::print("Report: {} ({:.2f} MB)\n", a.page, static_cast<double>(page.size()) / 1e6);
+  say("Report: {} ({:.2f} MB)\n", a.page, static_cast<double>(page.size()) / 1e6);
   return 0;
 }
 

@@ -21,7 +21,7 @@ class TerminalProgress : public train::Progress {
   /// A line that cannot be written, as on a terminal that is gone, must not end a training.
   void line(const std::string& text) override {
     status_.clear();
-    std::fputs((text + "\n").c_str(), stderr);
+    put(text + "\n", stderr);
   }
 
   void update(const Moment& m) override {

@@ -13,6 +13,7 @@
 #include "data/own_data.h"
 #include "data/svhn.h"
 #include "data/synthetic.h"
+#include "io/checksum.h"
 #include "io/file.h"
 
 namespace orthobatch::data {
@@ -111,7 +112,19 @@ DataSet load_data(const DataRequest& request) {
   }
   if (request.subset > 0) data.train.keep_first(request.subset);
   data.scale = measure_scale(data.train);
+  data.checksum = checksum_of(data.train, data.test);
   return data;
+}
+
+std::string checksum_of(const ImageSet& train, const ImageSet& test) {
+  io::Md5 sum;
+  for (const ImageSet* set : {&train, &test}) {
+    const int64_t sizes[] = {set->count(), set->height, set->width, set->channels};
+    sum.update(sizes, sizeof sizes);
+    sum.update(set->pixels.data(), set->pixels.size());
+    sum.update(set->labels.data(), set->labels.size() * sizeof(Label));
+  }
+  return sum.hex();
 }
 
 }  // namespace orthobatch::data

@@ -147,7 +147,7 @@ const data::DataSet& Reproduction::data_for(const run::TrainConfig& config) {
   if (wanted != data_loaded_) {
     data_ = data::DataSet();  // not two at once: SVHN has 2 GB
     data_ = data::load_data(data::DataRequest{config.data, options_.data_dir, config.subset,
-                                              config.image_size, config.threads});
+                                              config.image_size, false, config.threads});
     for (const std::string& line : data_.bad) progress_.line(line);
     data_loaded_ = wanted;
   }
@@ -202,10 +202,7 @@ void Reproduction::draw(const Job& job) {
   if (job.seed != job.row->seeds.front() || !io::file_exists(best)) return;
   const run::TrainConfig config = config_of(job);
   const data::DataSet& data = data_for(config);
-  train::Checkpoint checkpoint = train::read_checkpoint(best);
-  for (const io::Difference& d :
-       io::differences(run::deciding_settings(config), run::deciding_settings(checkpoint.config)))
-    throw io::FileError(best, d.key, d.expected.dump(), d.found.dump() + ": it is of another run");
+  train::Checkpoint checkpoint = train::read_best(job.path);
   const ordered_json pictures =
       train::net_pictures(checkpoint.net, data, config, checkpoint.state.epoch);
   io::write_file(io::join_path(job.path, run::pictures_name), pictures.dump() + "\n");

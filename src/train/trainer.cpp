@@ -16,6 +16,7 @@
 #include "orthobatch/errors.h"
 #include "orthobatch/modules.h"
 #include "orthobatch/version.h"
+#include "run/origin.h"
 #include "train/metrics.h"
 
 namespace orthobatch::train {
@@ -31,21 +32,23 @@ double seconds_since(Clock::time_point start) {
 constexpr int64_t refresh_batch = 500;
 constexpr double largest_weight = 1e6;  // of a net that still trains
 
+/// The rules with batches that there are images for: what the schedule says is what is done.
+run::ScheduleRules rules_for(run::ScheduleRules rules, int64_t images) {
+  const int64_t most = std::max<int64_t>(2, images);
+  rules.batch = std::min(rules.batch, most);
+  rules.max_batch = std::min(rules.max_batch, most);
+  return rules;
+}
+
 }  // namespace
 
 ordered_json describe_data(const data::DataSet& data) {
-  io::Md5 labels;
-  for (const data::ImageSet* set : {&data.train, &data.test})
-    for (const data::Label label : set->labels) {
-      const uint8_t bytes[] = {static_cast<uint8_t>(label), static_cast<uint8_t>(label >> 8)};
-      labels.update(bytes, set->classes <= 256 ? 1 : 2);
-    }
   ordered_json out = {{"train_images", data.train.count()},
                       {"test_images", data.test.count()},
                       {"image", {data.train.height, data.train.width, data.train.channels}},
                       {"mean", data.scale.mean},
                       {"deviation", data.scale.deviation},
-                      {"labels_md5", labels.hex()}};
+                      {"md5", data.checksum}};
   if (data.own) out["classes"] = data.classes;
   return out;
 }
@@ -55,10 +58,9 @@ void require_same_data(const nlohmann::json& described, const data::DataSet& dat
   const auto differences = io::differences(described, describe_data(data));
   if (differences.empty()) return;
   // A number of images says more than a mean of pixels.
-  const auto count =
-      std::find_if(differences.begin(), differences.end(), [](const io::Difference& d) {
-        return d.key == "train_images" || d.key == "test_images";
-      });
+  const auto count = std::find_if(
+      differences.begin(), differences.end(),
+      [](const io::Difference& d) { return d.key == "train_images" || d.key == "test_images"; });
   const io::Difference& d = count == differences.end() ? differences.front() : *count;
   throw std::invalid_argument(
       fmt::format("{}: the data is not what the run was trained on: {}: expected {}, found {}",
@@ -73,7 +75,7 @@ Trainer::Trainer(const run::TrainConfig& config, const data::DataSet& data, cons
       progress_(progress),
       stop_(stop),
       ranks_(ranks),
-      schedule_(config.schedule),
+      schedule_(rules_for(config.schedule, data.train.count())),
       loader_(data.train, data.scale, config.augment, config.seed, config.augment_threads,
               ranks.share_of_work()) {
   if (batch_now() < ranks.size())
@@ -83,6 +85,7 @@ Trainer::Trainer(const run::TrainConfig& config, const data::DataSet& data, cons
   ordered_json text = {{"version", ORTHOBATCH_VERSION}};
   text.update(to_json(config_));
   text["found"] = describe_data(data);
+  if (folder_ && data.own) text["origin"] = run::origin_of(folder_->path(), data.folder);
   config_text_ = text.dump(2) + "\n";
 }
 
