@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <torch/utils.h>
 
 #include <atomic>
 #include <filesystem>
@@ -21,6 +20,7 @@
 #include "train/evaluate.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
+#include "train/threads.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -93,7 +93,7 @@ int evaluate_checkpoint(const EvalArguments& a) {
                                             base::join_choices(checkpoint.classes),
                                             base::join_choices(data.classes)));
 
-  torch::set_num_threads(a.threads);
+  train::use_threads(a.threads);
   // The net's own scale: another set's would be another input. A signal ends the program: there is
   // nothing to save.
   const std::atomic<bool> never{false};

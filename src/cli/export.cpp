@@ -17,6 +17,7 @@
 #include "io/file.h"
 #include "train/checkpoint.h"
 #include "train/resume.h"
+#include "train/threads.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -155,7 +156,7 @@ class Exporter {
 
 int export_run(const ExportArguments& a) {
   check_names(a);
-  torch::set_num_threads(a.threads);
+  train::use_threads(a.threads);
   Exporter exporter(a);
   for (const std::string& path : a.outputs)
     if (base::ends_with(path, ".onnx"))

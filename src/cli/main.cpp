@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 #include <system_error>
 
 #include "base/text.h"
@@ -138,7 +139,10 @@ int main(int argc, char** argv) {
     complain(orthobatch::cli::unexpected_word(app, argc, argv));
     return 2;
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
+    std::ostringstream help, complaint;
+    const int code = app.exit(error, help, complaint);
+    orthobatch::cli::put(help.str());
+    orthobatch::cli::put(complaint.str(), stderr);
     return with_output_written(code == 0 ? 0 : 2);
   }
   if (computes(app)) orthobatch::cli::restart_on_right_core(argv);

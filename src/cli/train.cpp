@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <torch/utils.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +29,7 @@
 #include "run/origin.h"
 #include "run/run_record.h"
 #include "train/resume.h"
+#include "train/threads.h"
 #include "train/trainer.h"
 
 namespace orthobatch::cli {
@@ -144,7 +144,7 @@ int train(const TrainArguments& a, const std::optional<run::TrainConfig>& new_co
     if (a.augment_threads) config.augment_threads = *a.augment_threads;
     run::check_config(config);
   }
-  torch::set_num_threads(config.threads);
+  train::use_threads(config.threads);
   const std::string path = anew ? folder_of(a, config) : a.resume;
   const data::DataSet data = data_of(a, config, !ranks.leads());
   run::map_sizes(config.net, data.train.height, data.train.width);  // before anything is written

@@ -64,9 +64,13 @@ std::string resolve_data(const std::string& text) {
     throw std::invalid_argument(
         "data: expected a path in UTF-8 without control characters, found " +
         base::printable(text));
-  std::string path = std::filesystem::absolute(text).lexically_normal().string();
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
+  return absolute_folder(text);
+}
+
+std::string absolute_folder(const std::string& path) {
+  std::string out = std::filesystem::absolute(path).lexically_normal().string();
+  while (out.size() > 1 && out.back() == '/') out.pop_back();
+  return out;
 }
 
 std::string data_directory(const std::string& option) {

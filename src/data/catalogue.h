@@ -36,6 +36,8 @@ void require_data_name(const std::string& name);
 /// What a user writes as a run records it: one of the names, or a folder's absolute path. Throws as
 /// require_data_name.
 std::string resolve_data(const std::string& text);
+/// As a run records it: no "..", no slash at its end.
+std::string absolute_folder(const std::string& path);
 
 /// `option` where it is given, else $ORTHOBATCH_DATA, else orthobatch in the user's cache folder.
 std::string data_directory(const std::string& option);

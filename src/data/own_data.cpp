@@ -250,7 +250,7 @@ DataSet load_own(const DataRequest& request) {
   data.name = request.name;
   data.own = true;
   const std::string folder = own_folder(request);
-  data.folder = folder;
+  data.folder = absolute_folder(folder);
   if (const std::vector<IdxPair> pairs = find_idx_pairs(folder, request.follow_links);
       !pairs.empty()) {
     load_from_idx(pairs, request, data);

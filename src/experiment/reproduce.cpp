@@ -1,7 +1,6 @@
 #include "experiment/reproduce.h"
 
 #include <fmt/core.h>
-#include <torch/utils.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "train/net_pictures.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
+#include "train/threads.h"
 #include "train/trainer.h"
 
 namespace orthobatch::experiment {
@@ -73,7 +73,7 @@ Reproduction::Reproduction(const Experiment& experiment, const Experiment& all,
   config.threads = options_.threads;
   run::use_all_threads(config, options_.processes_here);
   options_.threads = config.threads;
-  torch::set_num_threads(options_.threads);
+  train::use_threads(options_.threads);
 }
 
 run::TrainConfig Reproduction::config_of(const Job& job) const {

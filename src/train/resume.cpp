@@ -206,6 +206,9 @@ void require_of_run(const Checkpoint& checkpoint, const std::string& folder) {
 Checkpoint read_best(const std::string& folder) {
   Checkpoint out = read_checkpoint(io::join_path(folder, run::best_name));
   require_of_run(out, folder);
+  const std::string path = io::join_path(folder, run::config_name);
+  // Of a run that went on here, written anew before its checkpoints are.
+  if (name_taken(path)) out.origin = run::origin_in(io::parse_json(io::read_text(path), path));
   return out;
 }
 
