@@ -304,5 +304,20 @@ TEST(Checkpoints, AFoundWithoutItsImageIsRefused) {
                    "config: found: ");
 }
 
+TEST(Checkpoints, WhatASmallFileAsksForIsLookedAtFirst) {
+  const auto with_found = [](const std::string& key, const json& value) {
+    return forged(made_text(), [&](Safetensors& f) {
+      json config = json::parse(f.metadata["config"]);
+      config["found"][key] = value;
+      config["head"] = "average";
+      f.metadata["config"] = config.dump();
+    });
+  };
+  expect_refused(with_found("image", {4096, 4096, 4096}), "channels, 1 or 3, as image");
+  expect_refused(with_found("image", {4096, 4096, 1}), "a map of at most 1024 MiB an image");
+  for (const char* name : {"a\x1b[2J", "a\xc2\x9b", "a\xe2\x80\xae", "two\nlines"})
+    expect_refused(with_found("classes", {name, "b"}), "without control characters as classes");
+}
+
 }  // namespace
 }  // namespace orthobatch

@@ -6,8 +6,13 @@
 
 #include "bench/candidates.h"
 #include "bench/shapes.h"
+#include "data/rescale.h"
+#include "export/answers.h"
 #include "heap.h"
+#include "io/pixels.h"
 #include "rooms.h"
+#include "run/config.h"
+#include "train/net.h"
 
 namespace orthobatch::bench {
 namespace {
@@ -59,6 +64,37 @@ TEST_F(Heap, NoLayerNeedsATensorMore) {
           << candidate.name << " " << name_of(layout);
     }
   EXPECT_GT(extra_bytes({composed_row}, shape, Layout::nchw), 24 * mib);
+}
+
+/// What scaling takes beside the image it is given.
+int64_t scaling_bytes(int width, int height) {
+  Pixels image{width, height, 3, std::vector<uint8_t>(size_t{3} * width * height)};
+  heap::start();
+  rescale(std::move(image), 512, 512);
+  heap::stop();
+  return heap::peak();
+}
+
+TEST_F(Heap, ScalingAnImageOfAnyShapeTakesLittleMore) {
+  EXPECT_LT(scaling_bytes(1, 1'000'000), 32 * mib);
+  EXPECT_LT(scaling_bytes(1'000'000, 1), 32 * mib);
+  EXPECT_LT(scaling_bytes(1000, 1000), 32 * mib);
+}
+
+TEST_F(Heap, ANetOfLargeImagesGetsFewOfThemAtOnce) {
+  const TrainConfig paper = paper_config("svhn", "BN");
+  EXPECT_EQ(DigitNet(data::ImageShape{32, 32, 3}, paper.net)->images_at_once(), 500);
+  EXPECT_EQ(DigitNet(data::ImageShape{64, 64, 3}, paper.net)->images_at_once(), 500);
+  TrainConfig large = paper;
+  large.net.blocks = {{3, 2, 8, "BN"}};
+  large.net.head = Head::average;
+  EXPECT_EQ(DigitNet(data::ImageShape{2048, 2048, 3}, large.net)->images_at_once(), 5);
+  heap::start();
+  const data::ImageSet noise = exporter::noise_images({4096, 4096, 3});
+  heap::stop();
+  EXPECT_EQ(noise.count(), 1);
+  EXPECT_LT(heap::peak(), 65 * mib);
+  EXPECT_THROW(map_sizes(paper.net, 4096, 4096), std::invalid_argument);
 }
 
 }  // namespace

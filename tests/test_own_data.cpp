@@ -13,6 +13,7 @@
 #include "data/listing.h"
 #include "data/own_data.h"
 #include "image_writer.h"
+#include "io/checksum.h"
 #include "io/gzip.h"
 #include "io/temporary_folder.h"
 #include "rooms.h"
@@ -108,7 +109,7 @@ TEST_F(OwnData, WhatIsHeldOutDoesNotHangOnOthers) {
   put_images("a", 40), put_images("b", 40);
   const auto held_out = [&] {
     std::set<std::string> out;
-    for (const ImageFile& file : list_images(folder_.path(), 1).files)
+    for (const ImageFile& file : list_images(folder_.path(), false, 1).files)
       if (file.test) out.insert(file.path);
     return out;
   };
@@ -175,6 +176,64 @@ TEST_F(OwnData, LinksAndFoldersWithin) {
   EXPECT_EQ(data.train.count() + data.test.count(), 12);
   EXPECT_TRUE(tells(data.notes, "a/up: left out: a link to a folder"));
   EXPECT_TRUE(tells(data.notes, "again: left out: a link that leads back"));
+}
+
+TEST_F(OwnData, LinksOutOfTheFolderAreNotFollowed) {
+  const TemporaryFolder outside;
+  put_images("a", 4), put_images("b", 4);
+  std::filesystem::copy(folder_.path("a"), outside.path("c"));
+  std::filesystem::create_directory_symlink(outside.path("c"), folder_.path("c"));
+  std::filesystem::create_directory_symlink("/", folder_.path("root"));
+  std::filesystem::create_symlink(outside.path("c/0.png"), folder_.path("a/out.png"));
+  std::filesystem::create_symlink("0.png", folder_.path("a/in.png"));
+  const DataSet data = load();
+  EXPECT_EQ(data.classes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(data.train.count() + data.test.count(), 9);
+  for (const char* name : {"/c", "/a/out.png"})
+    EXPECT_TRUE(tells(data.notes, name + std::string(": left out: a link that leads out of")));
+  EXPECT_TRUE(tells(data.notes, "/root: left out: a link that leads back"));
+  DataRequest following = request();
+  following.follow_links = true;
+  EXPECT_EQ(load_data(following).train.count() + load_data(following).test.count(), 14);
+  // A folder whose name begins as that of the data is outside too.
+  const std::string beside = folder_.path() + "-beside";
+  std::filesystem::copy(folder_.path("b"), beside);
+  std::filesystem::create_directory_symlink(beside, folder_.path("beside"));
+  EXPECT_TRUE(tells(load().notes, "/beside: left out"));
+  std::filesystem::remove_all(beside);
+}
+
+TEST_F(OwnData, ANameOfAnotherPlaceStaysInTheFolderThatIsNamed) {
+  put_images("place/a", 4), put_images("place/b", 4);
+  put_images("c", 4), put_images("d", 4);
+  for (const char* name : {"/some/where/..", "/some/where/.", "/"}) {
+    DataRequest moved{name, folder_.path("place")};
+    EXPECT_EQ(load_data(moved).classes, (std::vector<std::string>{"a", "b"})) << name;
+  }
+  std::filesystem::create_directory_symlink("..", folder_.path("place/up"));
+  EXPECT_EQ(load_data(DataRequest{"/some/up", folder_.path("place")}).classes.size(), 2u);
+}
+
+TEST_F(OwnData, NamesThatLookAlikeAreNotOneClass) {
+  put_images("a\x01", 4), put_images("a\\x01", 4), put_images("b", 4);
+  EXPECT_NE(refused().find("expected names that look different"), std::string::npos) << refused();
+}
+
+TEST_F(OwnData, TheChecksumIsOfAllPixelsAndLabels) {
+  put_images("a", 10, 10), put_images("b", 10, 200);
+  const DataSet data = load();
+  EXPECT_EQ(load().checksum, data.checksum);
+  const auto changed = [&](const auto& change) {
+    DataSet other = data;
+    change(other);
+    other.checksum = checksum_of(other.train, other.test);
+    EXPECT_EQ(other.scale.mean, data.scale.mean);
+    EXPECT_THROW(require_same_data(describe_data(data), other, "run"), std::invalid_argument);
+  };
+  changed([](DataSet& d) { d.test.pixels.front() ^= 1; });
+  changed([](DataSet& d) { std::swap(d.train.pixels[0], d.train.pixels[7 * 256]); });
+  changed([](DataSet& d) { std::swap(d.train.labels.front(), d.train.labels.back()); });
+  EXPECT_NO_THROW(require_same_data(describe_data(data), data, "run"));
 }
 
 TEST_F(OwnData, NamesOfAnyKind) {
@@ -370,11 +429,28 @@ TEST_F(OwnData, DefaultsFromWhatIsThere) {
   EXPECT_EQ(digits.schedule.batch, 256);
   EXPECT_EQ(config({2000, 28, 28, true}).schedule.batch, 64);
   EXPECT_EQ(config({10, 28, 28, true}).schedule.batch, 32);
+  // Batches do not grow to less than 30 steps an epoch, and fewer steps are not judged at once.
+  const auto rules = [&](int64_t images) { return config({images, 64, 64, false}).schedule; };
+  EXPECT_EQ(rules(271).max_batch, 32);
+  EXPECT_EQ(rules(271).slow_epochs, 4);
+  EXPECT_EQ(rules(2000).max_batch, 64);
+  EXPECT_EQ(rules(2000).slow_epochs, 1);
+  EXPECT_EQ(rules(20000).max_batch, 512);
+  EXPECT_EQ(rules(100000).max_batch, 1024);
+  for (int64_t images = 2; images < 200000; images = images * 5 / 4 + 1) {
+    EXPECT_GE(rules(images).max_batch, rules(images).batch);
+    if (rules(images).max_batch > rules(images).batch) {
+      EXPECT_GE(images / rules(images).max_batch, 30);
+    }
+  }
   put_images("a", 20), put_images("b", 20);
   const OwnSurvey survey = survey_own(request());
   EXPECT_TRUE(survey.grey);
   EXPECT_EQ(survey.width, 16);
   EXPECT_EQ(survey.train_images, load().train.count());
+  DataRequest part = request();
+  part.subset = 7;
+  EXPECT_EQ(survey_own(part).train_images, 7);
 }
 
 TEST_F(OwnData, ARunRemembersItsClasses) {
@@ -408,6 +484,10 @@ TEST_F(OwnData, ARunRemembersItsClasses) {
 TEST(Text, PrintableAndOrder) {
   EXPECT_EQ(printable("día λ 漢 😀"), "día λ 漢 😀");
   EXPECT_EQ(printable("a\tb\x1b[31m\x7f"), "a\\x09b\\x1b[31m\\x7f");
+  // C1 controls, direction of writing, ends of lines, a mark of byte order.
+  EXPECT_EQ(printable("\xc2\x9b|\xe2\x80\xae|\xe2\x80\xa8|\xef\xbb\xbf"),
+            "\\xc2\\x9b|\\xe2\\x80\\xae|\\xe2\\x80\\xa8|\\xef\\xbb\\xbf");
+  EXPECT_EQ(printable("two\nlines\r", "\n"), "two\nlines\\x0d");
   // A stray byte, one cut short, one too long, a surrogate, beyond the last.
   EXPECT_EQ(printable("\x80|\xc3|\xc0\xaf|\xed\xa0\x80|\xf4\x90\x80\x80"),
             "\\x80|\\xc3|\\xc0\\xaf|\\xed\\xa0\\x80|\\xf4\\x90\\x80\\x80");

@@ -39,11 +39,12 @@ expect 0 'nothing wrong with any file' data verify pics
 # The same with any number of threads, and from anywhere.
 "$program" train --config small.json --threads 2 --epochs 1 --data "$work/pics/" --layer 'ZCA(1e-5)' --out twice --quiet >out 2>&1 || fail "a quiet run: $(cat out)"
 [ -s out ] && fail "--quiet says: $(cat out)"
-sed 's/"threads": 2/"threads": 1/; s/"epochs": 1/"epochs": 2/' twice/config.json | cmp -s - run/config.json || fail 'other data with two threads'
+settings() { sed 's/"threads": 2/"threads": 1/; s/"epochs": 1/"epochs": 2/; /"origin"/d' "$1/config.json"; }
+[ "$(settings twice)" = "$(settings run)" ] || fail 'other data with two threads'
 
 # --- resumed, moved, changed ---------------------------------------------------------------------
 cp -r run longer
-expect 0 'epoch 3/3' train --resume longer --epochs 3
+expect 0 'epoch 3/3' train --resume longer --epochs 3 --data-dir pics
 "$program" train --data pics --layer 'ZCA(1e-5)' --out whole $small --epochs 3 --quiet || fail 'a run of three epochs'
 same whole longer || fail 'the resumed run differs'
 mv pics moved

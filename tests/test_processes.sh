@@ -135,14 +135,17 @@ kill -TERM $pid
 wait $pid
 [ $? -eq 143 ] || fail 'SIGTERM: another exit code'
 grep -q 'stopped in epoch .* --resume told' err || fail "SIGTERM: $(cat err)"
-start --out orphan --processes 2 --epochs 500 2>err
-trains orphan
-children=$(ranks)
-kill -9 $pid
-wait $pid 2>/dev/null
-wait_until gone $children
-grep -q 'stopped in epoch .* --resume orphan' err || fail "the launcher was killed: $(cat err)"
-[ "$(wc -l < err)" -le "$(($(grep -c ^epoch err) + 2))" ] || fail "the launcher was killed, more than one line: $(cat err)"
+# The launcher is killed, whose threads each leave the ranks a signal: they save all the same.
+for orphan in orphan1 orphan2 orphan3; do
+  start --out $orphan --processes 2 --epochs 500 2>err
+  trains $orphan
+  children=$(ranks)
+  kill -9 $pid
+  wait $pid 2>/dev/null
+  wait_until gone $children
+  grep -q "stopped in epoch .* --resume $orphan" err || fail "the launcher was killed: $(cat err)"
+  [ "$(wc -l < err)" -le "$(($(grep -c ^epoch err) + 2))" ] || fail "the launcher was killed, more than one line: $(cat err)"
+done
 
 # --- do not fit ---------------------------------------------------------------------------
 # both WHY RANK-1'S-ARGUMENTS…: what rank 0 and rank 1 say
@@ -195,6 +198,33 @@ kill -9 "$(pgrep -P $first)"
 lasts 3 wait $second && fail 'rank 0 was killed early: rank 1 ended well'
 grep -q "no answer from rank 0 (127.0.0.1:$port): killed.*start all ranks again" err1 ||
   fail "rank 0 was killed early: $(cat err1)"
+
+# A stranger keeps the store of rank 0 busy: a byte of a request, zeros, a length beyond all memory. The ranks stop when
+# they are told to, and end after the last epoch.
+for epochs in 5000 4; do
+  port=$((port + 1)) run=busy$epochs
+  rank 1 2 --out $run --epochs $epochs --quiet >out 2>err1 &
+  second=$!
+  RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port start --out $run --epochs $epochs --quiet 2>err
+  trains $run
+  python3 -c "
+import socket, time
+all = [socket.create_connection(('127.0.0.1', $port)) for _ in range(3)]
+for s, data in zip(all, (bytes([1]), bytes(20), bytes([0]) + bytes([255] * 8))): s.sendall(data)
+open('busy', 'w').close()
+time.sleep(60)" &
+  stranger=$!
+  wait_until test -e busy
+  rm busy
+  [ $epochs = 4 ] || { sleep 1 && kill -INT $pid; }
+  lasts 20 wait $pid
+  code=$?
+  [ $code -eq $([ $epochs = 4 ] && echo 0 || echo 130) ] || fail "a stranger at the store: rank 0 ends with $code: $(cat err)"
+  lasts 20 wait $second
+  code=$?
+  [ $code -eq $([ $epochs = 4 ] && echo 0 || echo 143) ] || fail "a stranger at the store: rank 1 ends with $code: $(cat err1)"
+  kill $stranger
+done
 
 port=$((port + 1))  # nobody has used it yet
 python3 -c "

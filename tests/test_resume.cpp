@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <map>
 
+#include "made_checkpoint.h"
+#include "refusal.h"
 #include "rooms.h"
 #include "run/settings.h"
 #include "small_run.h"
@@ -222,6 +224,42 @@ TEST_F(Resume, ALastCheckpointThatCannotBeReadIsNotPassedOver) {
   ASSERT_EQ(::bind(server, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   expect_refused("last.safetensors: ");
   ::close(server);
+}
+
+TEST_F(Resume, AnotherRunsBestIsRefused) {
+  copy(in_other("best.safetensors"), in_run("best.safetensors"));
+  expect_refused("config.json: seed: expected 2 as in " + in_run("best.safetensors") +
+                 ", found 1: they are of two runs");
+  EXPECT_THROW(read_best(run()), FileError);
+  fs::remove(in_run("config.json"));
+  EXPECT_NE(test::refused([&] {
+              read_best(run());
+            }).find("metrics.jsonl: lines: expected the epochs of " + in_run("best.safetensors")),
+            std::string::npos);
+  fs::remove(in_run("metrics.jsonl"));
+  EXPECT_NO_THROW(read_best(run())) << "there is nothing to compare it with";
+}
+
+TEST_F(Resume, ABestThatTheHistoryDoesNotHaveIsRefused) {
+  for (const char* name : {"last.safetensors", "previous.safetensors"}) {
+    const std::string text = read_text(in_run(name), 1 << 24);
+    const Bytes other = test::forged(text, [](Safetensors& file) {
+      json state = json::parse(file.metadata.at("state"));
+      state["best"]["test_error_percent"] = 0.5;
+      file.metadata["state"] = state.dump();
+    });
+    write_file(in_run(name), other.data(), other.size());
+  }
+  expect_refused("last.safetensors: best: expected epoch ");
+}
+
+TEST_F(Resume, AMissingLastIsTold) {
+  fs::remove(in_run("last.safetensors"));
+  const RunFolder folder(run());
+  const Resumption resumption = open_run(folder);
+  EXPECT_EQ(resumption.complaint,
+            folder.last() + ": file: expected the newest checkpoint, found none");
+  EXPECT_EQ(resumption.checkpoint->state.epoch, 1);
 }
 
 // ------------------------------------------------------------------------ rules that stop a run

@@ -263,5 +263,19 @@ TEST(Trainer, EventFilesNeverGoThroughALinkNorIntoOneAnother) {
   EXPECT_NE(first.path(), second.path());
 }
 
+TEST(Trainer, TheBatchThatIsToldIsTheOneThatIsUsed) {
+  TrainConfig config = test::small_config("BN");
+  config.schedule.batch = 512;
+  config.schedule.max_batch = 2048;
+  config.schedule.learning_rate = 1e-6;  // so that learning is slow
+  const TemporaryFolder folder;
+  test::whole_run(folder.path("run"), config);
+  const auto lines = test::metrics_of(folder.path("run"));  // of 640 images
+  EXPECT_EQ(lines.at(1).at("decision").at("action"), "batch 512 -> 640");
+  EXPECT_EQ(lines.at(2).at("batch"), 640);
+  EXPECT_EQ(lines.at(2).at("decision").at("action").get<std::string>().find("batch"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace orthobatch

@@ -56,6 +56,24 @@ size_t character_length(const std::string& text, size_t at) {
   return length;
 }
 
+/// The number of the character of so many bytes at `at`.
+uint32_t character_at(const std::string& text, size_t at, size_t length) {
+  const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[at + k]); };
+  if (length == 1) return byte(0);
+  uint32_t number = byte(0) & (0xffu >> (length + 1));
+  for (size_t k = 1; k < length; ++k) number = number << 6 | (byte(k) & 0x3f);
+  return number;
+}
+
+/// Whether a terminal obeys it, or it shows other text than there is.
+bool is_control(uint32_t c) {
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) ||          // C0, DEL and C1
+         c == 0x61c || c == 0x200e || c == 0x200f ||     // marks of direction
+         (c >= 0x2028 && c <= 0x202e) ||                 // ends of lines, overrides of direction
+         (c >= 0x2066 && c <= 0x2069) || c == 0xfeff ||  // isolates, byte order
+         (c >= 0xe0000 && c <= 0xe007f);                 // tags
+}
+
 }  // namespace
 
 std::string number_text(double x) {
@@ -100,19 +118,19 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-std::string printable(const std::string& text) {
+std::string printable(const std::string& text, const std::string& kept) {
   std::string out;
   for (size_t k = 0; k < text.size();) {
-    const size_t length = character_length(text, k);
-    const auto byte = static_cast<unsigned char>(text[k]);
-    if (length > 0 && byte >= 0x20 && byte != 0x7f) {
-      out.append(text, k, length);
-    } else {
+    const size_t length = character_length(text, k), end = k + std::max<size_t>(length, 1);
+    const bool shown = length > 0 && (!is_control(character_at(text, k, length)) ||
+                                      kept.find(text[k]) != std::string::npos);
+    if (shown) out.append(text, k, length);
+    for (; k < end; ++k) {
+      if (shown) continue;
       char escape[8];
-      std::snprintf(escape, sizeof escape, "\\x%02x", byte);
+      std::snprintf(escape, sizeof escape, "\\x%02x", static_cast<unsigned char>(text[k]));
       out += escape;
     }
-    k += std::max<size_t>(length, 1);
   }
   return out;
 }

@@ -24,9 +24,10 @@ bool ends_with(const std::string& text, const std::string& end);
 /// Up to the first end of a line.
 std::string first_line(const std::string& text);
 
-/// A name of a stranger's as a line of UTF-8 can hold it: control characters and bytes that are no
-/// UTF-8 become \x0a and the like.
-std::string printable(const std::string& text);
+/// Text from outside as a terminal or a page may show it: control characters, those that turn the
+/// direction of writing or break a line, and bytes that are no UTF-8 become \x0a and the like. Those
+/// in `kept` stay.
+std::string printable(const std::string& text, const std::string& kept = "");
 
 /// Whether a name comes before another where numbers count as such: a2 before a10.
 bool comes_before(const std::string& a, const std::string& b);

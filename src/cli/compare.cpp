@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "cli/options.h"
 #include "cli/run_list.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
@@ -101,13 +102,12 @@ void print(const std::vector<ListedRun>& runs, const std::vector<DifferingSettin
     settings.push_back({setting.name});
     for (const json& value : setting.values) settings.back().push_back(value_text(value));
   }
-  fmt::print("{}\n", report::format_fitted_table(figures, table_width(), {1, 2}));
+  say("{}\n", report::format_fitted_table(figures, table_width(), {1, 2}));
   if (differing.empty())
-    fmt::print("No setting differs.\n");
+    say("No setting differs.\n");
   else
-    fmt::print("Settings that differ:\n{}",
-               report::format_fitted_table(settings, table_width(), values));
-  fmt::print("{}{}", notes.empty() ? "" : "\n", notes);
+    say("Settings that differ:\n{}", report::format_fitted_table(settings, table_width(), values));
+  say("{}{}", notes.empty() ? "" : "\n", notes);
 }
 
 int compare_runs(const std::vector<std::string>& paths, bool as_json) {
@@ -127,7 +127,7 @@ int compare_runs(const std::vector<std::string>& paths, bool as_json) {
   for (const ListedRun& run : runs) out["runs"].push_back(to_json(run));
   for (const DifferingSetting& s : differing)
     out["differences"].push_back({{"setting", s.name}, {"values", s.values}});
-  fmt::print("{}\n", io::json_text(out));
+  say("{}\n", io::json_text(out));
   return 0;
 }
 

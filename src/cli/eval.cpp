@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <torch/utils.h>
 
 #include <atomic>
 #include <filesystem>
@@ -19,14 +18,16 @@
 #include "io/png.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/resume.h"
 #include "train/run_folder.h"
+#include "train/threads.h"
 
 namespace orthobatch::cli {
 namespace {
 
 struct EvalArguments {
   std::string checkpoint, data, data_dir, picture;
-  bool json = false, strict = false;
+  bool json = false, strict = false, follow_links = false;
   int threads = 0;
 };
 
@@ -49,8 +50,9 @@ std::string save_picture(const EvalArguments& a, const std::string& folder, cons
 /// Images of one's own come as the net takes them, whatever they are in their files.
 data::DataSet data_for(const EvalArguments& a, const train::Checkpoint& checkpoint) {
   data::DataRequest request = train::test_request(
-      checkpoint, a.data.empty() ? "" : or_usage_error([&] { return data::resolve_data(a.data); }));
-  request.data_dir = a.data_dir;
+      checkpoint, a.data.empty() ? "" : or_usage_error([&] { return data::resolve_data(a.data); }),
+      a.data_dir);
+  request.follow_links = a.follow_links;
   request.threads = all_threads(a.threads);
   return read_data(std::move(request), {false, a.json, a.strict});
 }
@@ -74,7 +76,8 @@ std::string json_of(const train::Evaluation& result, const train::Checkpoint& ch
 int evaluate_checkpoint(const EvalArguments& a) {
   const bool folder = std::filesystem::is_directory(a.checkpoint);
   const std::string path = folder ? io::join_path(a.checkpoint, run::best_name) : a.checkpoint;
-  train::Checkpoint checkpoint = train::read_checkpoint(path);
+  train::Checkpoint checkpoint =
+      folder ? train::read_best(a.checkpoint) : train::read_checkpoint(path);
   const run::TrainConfig& config = checkpoint.config;
   const data::DataSet data = data_for(a, checkpoint);
   const std::string& name = data.name;
@@ -91,7 +94,7 @@ int evaluate_checkpoint(const EvalArguments& a) {
                                             base::join_choices(checkpoint.classes),
                                             base::join_choices(data.classes)));
 
-  torch::set_num_threads(all_threads(a.threads));
+  train::use_threads(all_threads(a.threads));
   // The net's own scale: another set's would be another input. A signal ends the program: there is
   // nothing to save.
   const std::atomic<bool> never{false};
@@ -100,15 +103,15 @@ int evaluate_checkpoint(const EvalArguments& a) {
       save_picture(a, io::parent_path(path),
                    io::encode_png(confusion_picture(result->confusion, checkpoint.classes)));
   if (a.json) {
-    fmt::print("{}\n", json_of(*result, checkpoint, name));
+    say("{}\n", json_of(*result, checkpoint, name));
     return 0;
   }
-  fmt::print("{}: {} on {}, {} epoch{}\n", path, run::layers_text(config), name,
-             checkpoint.state.epoch, checkpoint.state.epoch == 1 ? "" : "s");
-  fmt::print("test error {:.2f} % ({} of {}), loss {:.5f}\n\n", result->error_percent(),
-             result->wrong, result->images, result->loss);
-  fmt::print("Answers, for each label:\n{}\n{}",
-             confusion_table(result->confusion, checkpoint.classes), picture);
+  say("{}: {} on {}, {} epoch{}\n", path, run::layers_text(config), name, checkpoint.state.epoch,
+      checkpoint.state.epoch == 1 ? "" : "s");
+  say("test error {:.2f} % ({} of {}), loss {:.5f}\n\n", result->error_percent(), result->wrong,
+      result->images, result->loss);
+  say("Answers, for each label:\n{}\n{}", confusion_table(result->confusion, checkpoint.classes),
+      picture);
   return 0;
 }
 
@@ -125,6 +128,7 @@ void add_eval(CLI::App& app, Run& run) {
       ->type_name(fmt::format("{}|DIR", fmt::join(data::data_names(), "|")))
       ->default_str("that of the run");
   add_data_directory(*verb, a->data_dir);
+  add_follow_links(*verb, a->follow_links);
   verb->add_option("--picture", a->picture, "Where to write the confusion matrix as a picture")
       ->type_name("FILE")
       ->default_str("confusion.png beside the checkpoint");

@@ -16,7 +16,8 @@
 #include "export/script_model.h"
 #include "io/file.h"
 #include "train/checkpoint.h"
-#include "train/run_folder.h"
+#include "train/resume.h"
+#include "train/threads.h"
 
 namespace orthobatch::cli {
 namespace {
@@ -25,6 +26,7 @@ struct ExportArguments {
   std::string run, page, data_dir;
   std::string input = "bytes";
   std::vector<std::string> outputs;
+  bool follow_links = false;
   int threads = 0;
 };
 
@@ -44,13 +46,12 @@ struct Trial {
   bool noise = false;
 };
 
-Trial trial_images(const train::Checkpoint& checkpoint, const std::string& data_dir) {
+Trial trial_images(const train::Checkpoint& checkpoint, const ExportArguments& a) {
   const run::TrainConfig& config = checkpoint.config;
-  constexpr int64_t noise_count = 1000;
   std::string problem;
   try {
-    data::DataRequest request = train::test_request(checkpoint);
-    request.data_dir = data_dir;
+    data::DataRequest request = train::test_request(checkpoint, "", a.data_dir);
+    request.follow_links = a.follow_links;
     request.threads = all_threads();
     Trial out{data::load_data(request).test, false};
     const data::ImageShape found = out.images.shape(), &expected = checkpoint.image;
@@ -61,9 +62,10 @@ Trial trial_images(const train::Checkpoint& checkpoint, const std::string& data_
   } catch (const std::exception& error) {
     problem = error.what();
   }
+  Trial noise{exporter::noise_images(checkpoint.image), true};
   complain(fmt::format("warning: no test images of {} ({}): compared on {} images of noise",
-                       config.data, problem, noise_count));
-  return {exporter::noise_images(checkpoint.image, noise_count), true};
+                       config.data, problem, noise.images.count()));
+  return noise;
 }
 
 /// "10,000 test images: 0.33 % wrong, as the run's own; logits within 2.1e-06 (largest 24.3)"
@@ -79,9 +81,9 @@ std::string agreement_text(const exporter::Agreement& agreement, bool noise) {
 class Exporter {
  public:
   Exporter(const ExportArguments& a)
-      : checkpoint_(train::read_checkpoint(
-            std::filesystem::is_directory(a.run) ? io::join_path(a.run, run::best_name) : a.run)),
-        trial_(trial_images(checkpoint_, a.data_dir)),
+      : checkpoint_(std::filesystem::is_directory(a.run) ? train::read_best(a.run)
+                                                         : train::read_checkpoint(a.run)),
+        trial_(trial_images(checkpoint_, a)),
         net_(exporter::plain_net(checkpoint_, exporter::parse_input_form(a.input))) {
     note_error();
   }
@@ -145,7 +147,7 @@ class Exporter {
                       "answers differ",
                       path, text, agreement.differ));
     io::write_output(path, bytes);
-    fmt::print("{}: {:.2f} MB, {}\n", path, static_cast<double>(bytes.size()) / 1e6, text);
+    say("{}: {:.2f} MB, {}\n", path, static_cast<double>(bytes.size()) / 1e6, text);
   }
 
   train::Checkpoint checkpoint_;
@@ -155,7 +157,7 @@ class Exporter {
 
 int export_run(const ExportArguments& a) {
   check_names(a);
-  torch::set_num_threads(all_threads(a.threads));
+  train::use_threads(all_threads(a.threads));
   Exporter exporter(a);
   for (const std::string& path : a.outputs)
     if (base::ends_with(path, ".onnx"))
@@ -190,6 +192,7 @@ void add_export(CLI::App& app, Run& run) {
   add_data_directory(*verb, a->data_dir)
       ->description("Folder of the data, for the test images that the file is compared on");
   add_threads(*verb, a->threads);
+  add_follow_links(*verb, a->follow_links);
   verb->callback([&run, a] { run = [a] { return export_run(*a); }; });
 }
 

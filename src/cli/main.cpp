@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 #include <system_error>
 
 #include "base/text.h"
@@ -107,6 +109,7 @@ const char* const footer =
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond ulimit -f is then a write that fails
   CLI::App app{"Batch-orthogonalization layers for LibTorch, and the paper they come from.",
                "orthobatch"};
   app.set_version_flag("--version", orthobatch::cli::version_text,
@@ -139,7 +142,10 @@ int main(int argc, char** argv) {
     complain(orthobatch::cli::unexpected_word(app, argc, argv));
     return 2;
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
+    std::ostringstream help, complaint;
+    const int code = app.exit(error, help, complaint);
+    orthobatch::cli::put(help.str());
+    orthobatch::cli::put(complaint.str(), stderr);
     return with_output_written(code == 0 ? 0 : 2);
   }
   if (computes(app)) orthobatch::cli::restart_on_right_core(argv);

@@ -86,6 +86,11 @@ CLI::Option* add_data_directory(CLI::App& verb, std::string& directory) {
       ->default_str("$ORTHOBATCH_DATA, else the cache folder");
 }
 
+void add_follow_links(CLI::App& verb, bool& follow) {
+  verb.add_flag("--follow-links", follow,
+                "Also read what links in a folder of images lead to outside of it");
+}
+
 void refuse_empty_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options())
     if (option->get_items_expected_max() > 0)
@@ -122,7 +127,11 @@ std::string unexpected_word(const CLI::App& app, int argc, char** argv) {
 }
 
 void complain(const std::string& text) {
-  std::fputs(("orthobatch: " + complaint_name + text + "\n").c_str(), stderr);
+  put("orthobatch: " + complaint_name + text + "\n", stderr);
+}
+
+void put(const std::string& text, std::FILE* to) {
+  std::fputs(base::printable(text, "\n").c_str(), to);
 }
 
 void complain_as(const std::string& name) { complaint_name = name; }

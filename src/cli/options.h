@@ -1,11 +1,15 @@
 #pragma once
 // What every option's value must be, said in our own words: "expected …, found …".
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace orthobatch::cli {
 
@@ -40,6 +44,9 @@ CLI::Option* add_threads(CLI::App& verb, int& threads);
 /// --data-dir, the same for all verbs that read data.
 CLI::Option* add_data_directory(CLI::App& verb, std::string& directory);
 
+/// --follow-links, the same for all of them.
+void add_follow_links(CLI::App& verb, bool& follow);
+
 /// An empty value, as of a shell's variable that is not set, is no value: refused for every option
 /// of every verb.
 void refuse_empty_values(CLI::App& app);
@@ -47,6 +54,13 @@ void refuse_empty_values(CLI::App& app);
 /// What to say of a word that no option takes. After the one value of an option that may be given
 /// again it says to give it again.
 std::string unexpected_word(const CLI::App& app, int argc, char** argv);
+
+/// Lines of text, made printable: all that may hold names of files, or what is in them, goes here.
+void put(const std::string& text, std::FILE* to = stdout);
+template <typename... T>
+void say(fmt::format_string<T...> format, T&&... values) {
+  put(fmt::format(format, std::forward<T>(values)...));
+}
 
 /// One line on standard error. Does not throw where nobody can read it.
 void complain(const std::string& text);

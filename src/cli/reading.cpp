@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 
@@ -15,7 +16,7 @@
 namespace orthobatch::cli {
 namespace {
 
-constexpr size_t files_named = 20;
+constexpr size_t most_lines = 20;
 
 /// How far the reading is, on a terminal.
 data::Progressed shown_on(TerminalLine& status, const char* what) {
@@ -25,10 +26,16 @@ data::Progressed shown_on(TerminalLine& status, const char* what) {
   };
 }
 
+/// The first of them, and how many more there are.
+void tell_lines(const std::vector<std::string>& lines, const char* what,
+                const std::function<void(const std::string&)>& tell) {
+  for (size_t i = 0; i < std::min(most_lines, lines.size()); ++i) tell(lines[i]);
+  if (lines.size() > most_lines)
+    tell(fmt::format("and {} more such {}", count_text(lines.size() - most_lines), what));
+}
+
 void tell_bad_files(const data::DataSet& data) {
-  for (size_t i = 0; i < std::min(files_named, data.bad.size()); ++i) complain(data.bad[i]);
-  if (data.bad.size() > files_named)
-    complain(fmt::format("and {} more such files", count_text(data.bad.size() - files_named)));
+  tell_lines(data.bad, "files", complain);
   const int64_t good = data.train.count() + data.test.count();
   complain(fmt::format("{}: {} file{} left out, {} images taken", base::printable(data.name),
                        count_text(data.bad.size()), data.bad.size() == 1 ? "" : "s",
@@ -64,7 +71,7 @@ data::DataSet read_data(data::DataRequest request, const Telling& telling) {
     data = data::load_data(request);
   }
   if (!telling.quiet && !telling.silent)
-    for (const std::string& note : data.notes) std::fputs((note + "\n").c_str(), stderr);
+    tell_lines(data.notes, "notes", [](const std::string& note) { put(note + "\n", stderr); });
   if (!telling.silent && !data.bad.empty()) tell_bad_files(data);
   if (telling.strict && !data.bad.empty())
     throw std::invalid_argument(fmt::format(

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "cli/options.h"
 #include "cli/verbs.h"
 #include "io/file.h"
 #include "report/page.h"
@@ -22,16 +23,16 @@ int report(const ReportArguments& a) {
   const report::Table answers = report::answers_table(results);
   std::string markdown = answers.rows.empty() ? "" : report::to_markdown(answers);
   for (const experiment::ExperimentResult& result : results) {
-    if (!a.json) fmt::print("{}", report::to_text(result));
+    if (!a.json) say("{}", report::to_text(result));
     markdown += (markdown.empty() ? "" : "\n") + report::to_markdown(result);
   }
   if (!a.markdown.empty()) io::write_output(a.markdown, markdown);
   const std::string page = report::report_page(results, {!a.no_samples});
   io::write_output(a.page, page);
   if (a.json)
-    fmt::print("{}\n", report::to_text(report::to_json(results)));
+    say("{}\n", report::to_text(report::to_json(results)));
   else
-    fmt::print("Report: {} ({:.2f} MB)\n", a.page, static_cast<double>(page.size()) / 1e6);
+    say("Report: {} ({:.2f} MB)\n", a.page, static_cast<double>(page.size()) / 1e6);
   return 0;
 }
 

@@ -89,9 +89,9 @@ int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
       experiment::read_results({a.options.out});
   if (!outcome.stopped) {
     for (const experiment::ExperimentResult& result : results)
-      if (result.experiment.name == chosen.name) fmt::print("\n{}", report::to_text(result));
-    fmt::print("{} trained now, {} were done before, {} diverged, {} failed.\n", outcome.trained,
-               outcome.found_done, outcome.diverged.size(), outcome.failed.size());
+      if (result.experiment.name == chosen.name) say("\n{}", report::to_text(result));
+    say("{} trained now, {} were done before, {} diverged, {} failed.\n", outcome.trained,
+        outcome.found_done, outcome.diverged.size(), outcome.failed.size());
   }
   const std::string page = io::join_path(a.options.out, "report.html");
   io::write_file(page, report::report_page(results, {}));
@@ -99,7 +99,7 @@ int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
     complain("stopped; the same command goes on where it was");
     return interrupted_code();
   }
-  fmt::print("Report: {}\n", page);
+  say("Report: {}\n", page);
   for (const std::string& row : outcome.failed) complain(row);
   return outcome.failed.empty() ? 0 : 1;
 }

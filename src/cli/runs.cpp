@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "cli/options.h"
 #include "cli/run_list.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
@@ -55,26 +56,25 @@ int list(const RunsArguments& a) {
   if (a.json) {
     nlohmann::ordered_json out = {{"runs", nlohmann::ordered_json::array()}};
     for (const ListedRun& run : runs) out["runs"].push_back(to_json(run));
-    fmt::print("{}\n", io::json_text(out));
+    say("{}\n", io::json_text(out));
     return 0;
   }
   const std::string place = a.folders.size() == 1 ? " in " + base::printable(a.folders[0]) : "";
   if (runs.empty()) {
-    fmt::print("no runs{}{}\n", place,
-               found > 0 ? fmt::format(" that fit, of {} in all", found) : "");
+    say("no runs{}{}\n", place, found > 0 ? fmt::format(" that fit, of {} in all", found) : "");
     return 0;
   }
   report::TextRows rows = {run_columns};
   for (const ListedRun& run : runs)
     rows.push_back(run_cells(run, name_below(run.path(), a.folders)));
-  fmt::print("{} run{}{}\n\n{}", runs.size(), runs.size() == 1 ? "" : "s", place,
-             report::format_fitted_table(rows, table_width(), {0, 1}));
+  say("{} run{}{}\n\n{}", runs.size(), runs.size() == 1 ? "" : "s", place,
+      report::format_fitted_table(rows, table_width(), {0, 1}));
   std::string notes;
   for (const ListedRun& run : runs)
     for (const std::string& note : run.notes)
       notes +=
           base::printable(fmt::format("{}: {}", name_below(run.path(), a.folders), note)) + "\n";
-  fmt::print("{}{}", notes.empty() ? "" : "\n", notes);
+  say("{}{}", notes.empty() ? "" : "\n", notes);
   return 0;
 }
 

@@ -24,14 +24,14 @@ class TerminalProgress : public train::Progress {
   void line(const std::string& text) override {
     status_.clear();
     if (!::isatty(STDERR_FILENO)) {
-      std::fputs((text + "\n").c_str(), stderr);
+      put(text + "\n", stderr);
       return;
     }
     const size_t indent = text.find_first_not_of(' ');
     const size_t width = std::max<size_t>(terminal_width(STDERR_FILENO, 80), 20);
     std::string before(indent == std::string::npos ? 0 : indent, ' ');
     for (const std::string& part : report::wrap(text, width - before.size() - 2)) {
-      std::fputs((before + part + "\n").c_str(), stderr);
+      put(before + part + "\n", stderr);
       if (before.size() == indent) before += "  ";
     }
   }

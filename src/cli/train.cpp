@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <torch/utils.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,9 +27,11 @@
 #include "orthobatch/version.h"
 #include "ranks/ranks.h"
 #include "run/names.h"
+#include "run/origin.h"
 #include "run/run_record.h"
 #include "train/net_pictures.h"
 #include "train/resume.h"
+#include "train/threads.h"
 #include "train/trainer.h"
 
 namespace orthobatch::cli {
@@ -84,6 +85,8 @@ LedRun open_old(const TrainArguments& a, int processes) {
   LedRun out;
   out.folder = std::make_unique<train::RunFolder>(a.resume);
   out.run = train::open_run(*out.folder, changes_of(a, processes));
+  run::require_named_or_made_here(out.folder->config(), out.run.config.data, out.run.origin,
+                                  !a.data_dir.empty());
   if (!out.run.complaint.empty()) {
     complain(out.run.complaint);
     complain(fmt::format("going on from {} instead", out.run.checkpoint->path));
@@ -133,8 +136,9 @@ int finish(train::Trainer& trainer, const std::string& path, train::Progress& pr
 }
 
 data::DataSet data_of(const TrainArguments& a, const run::TrainConfig& config, bool silent) {
-  return read_data({config.data, a.data_dir, config.subset, config.image_size, config.threads},
-                   {silent, a.quiet, a.strict});
+  return read_data(
+      {config.data, a.data_dir, config.subset, config.image_size, a.follow_links, config.threads},
+      {silent, a.quiet, a.strict});
 }
 
 /// A run, or as one of several ranks a part of it: new with this config, or, without one, resumed.
@@ -152,7 +156,7 @@ int train(const TrainArguments& a, const std::optional<run::TrainConfig>& new_co
     if (a.augment_threads) config.augment_threads = *a.augment_threads;
     run::check_config(config);
   }
-  torch::set_num_threads(config.threads);
+  train::use_threads(config.threads);
   const std::string path = anew ? folder_of(a, config) : a.resume;
   const data::DataSet data = data_of(a, config, !ranks.leads());
   run::map_sizes(config.net, data.train.height, data.train.width);  // before anything is written
@@ -321,6 +325,7 @@ void add_train(CLI::App& app, Run& run) {
                                               "Threads that make batches in the background"),
                              "augment_threads");
   add_data_directory(*verb, a->data_dir);
+  add_follow_links(*verb, a->follow_links);
   verb->add_option(
           "--set", a->settings,
           "KEY=VALUE: a setting as in config.json, schedule.learning_rate=0.1; may be given "
@@ -335,12 +340,12 @@ void add_train(CLI::App& app, Run& run) {
                  "Check settings and data, print the config as JSON that --config takes, and write "
                  "nothing");
   verb->add_flag("--quiet", a->quiet, "Say nothing but errors");
-  verb->add_option(
-          "--resume", a->resume,
-          "Go on with the run in this folder, with its own settings; only --epochs, "
-          "--target-error, --patience, --threads, --processes, --timeout, --set, "
-          "--data-dir, --strict, --dry-run and --quiet may come with it (with other threads or "
-          "processes the rest is not bit for bit the same)")
+  verb->add_option("--resume", a->resume,
+                   "Go on with the run in this folder, with its own settings; only --epochs, "
+                   "--target-error, --patience, --threads, --processes, --timeout, --set, "
+                   "--data-dir, --follow-links, --strict, --dry-run and --quiet may come with it "
+                   "(with other threads or "
+                   "processes the rest is not bit for bit the same)")
       ->type_name("DIR")
       ->default_str("none");
   const std::vector<CLI::Option*> of_a_new_run = {data,    image_size, layer,  config, head,

@@ -11,6 +11,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "run/names.h"
+#include "run/origin.h"
 #include "run/run_record.h"
 #include "train/resume.h"
 
@@ -28,6 +29,10 @@ void add_own_defaults(const TrainArguments& a, nlohmann::json& json) {
   data::DataRequest request{data, a.data_dir};
   if (const auto size = json.find("image_size"); size != json.end() && size->is_string())
     request.image_size = size->get<std::string>();
+  const auto subset = json.find("subset");
+  if (subset != json.end() && subset->is_number_integer()) request.subset = subset->get<int64_t>();
+  request.subset = a.subset.value_or(request.subset);
+  request.follow_links = a.follow_links;
   request.threads = a.threads.value_or(all_threads());
   nlohmann::json all = run::own_defaults(look_at_data(request, {is_rank(), a.quiet, false}));
   all.merge_patch(json);
@@ -132,7 +137,9 @@ run::TrainConfig config_of_old(const TrainArguments& a, int processes) {
   const std::string path = io::join_path(a.resume, run::config_name);
   const nlohmann::json old = io::parse_json(io::read_text(path), path);
   try {
-    return train::config_with(old, changes_of(a, processes), path);
+    run::TrainConfig config = train::config_with(old, changes_of(a, processes), path);
+    run::require_named_or_made_here(path, config.data, run::origin_in(old), !a.data_dir.empty());
+    return config;
   } catch (const std::invalid_argument& error) {
     if (is_config(old, path)) throw UsageError(error.what());
     throw;

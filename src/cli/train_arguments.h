@@ -20,7 +20,7 @@ struct TrainArguments {
   std::optional<int64_t> patience;
   std::string head, padding;
   std::optional<int> threads, augment_threads;
-  bool quiet = false, dry_run = false, strict = false;
+  bool quiet = false, dry_run = false, strict = false, follow_links = false;
   ProcessOptions ranks;
 };
 

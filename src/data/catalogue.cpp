@@ -14,6 +14,7 @@
 #include "data/own_data.h"
 #include "data/svhn.h"
 #include "data/synthetic.h"
+#include "io/checksum.h"
 #include "io/file.h"
 
 namespace orthobatch::data {
@@ -77,9 +78,13 @@ std::string resolve_data(const std::string& text) {
     throw std::invalid_argument(
         "data: expected a path in UTF-8 without control characters, found " +
         base::printable(text));
-  std::string path = std::filesystem::absolute(text).lexically_normal().string();
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
+  return absolute_folder(text);
+}
+
+std::string absolute_folder(const std::string& path) {
+  std::string out = std::filesystem::absolute(path).lexically_normal().string();
+  while (out.size() > 1 && out.back() == '/') out.pop_back();
+  return out;
 }
 
 std::string data_directory(const std::string& option) {
@@ -125,7 +130,19 @@ DataSet load_data(const DataRequest& request) {
   }
   if (request.subset > 0) data.train.keep_first(request.subset);
   data.scale = measure_scale(data.train);
+  data.checksum = checksum_of(data.train, data.test);
   return data;
+}
+
+std::string checksum_of(const ImageSet& train, const ImageSet& test) {
+  io::Md5 sum;
+  for (const ImageSet* set : {&train, &test}) {
+    const int64_t sizes[] = {set->count(), set->height, set->width, set->channels};
+    sum.update(sizes, sizeof sizes);
+    sum.update(set->pixels.data(), set->pixels.size());
+    sum.update(set->labels.data(), set->labels.size() * sizeof(Label));
+  }
+  return sum.hex();
 }
 
 }  // namespace orthobatch::data

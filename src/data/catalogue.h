@@ -16,9 +16,11 @@ struct DataSet {
   ImageSet train, test;
   InputScale scale;                  ///< measured on the training set
   std::vector<std::string> classes;  ///< their names, in the order of labels
+  std::string checksum;              ///< of all pixels and labels, as they were read
 
   // Of a user's own pictures:
   bool own = false;
+  std::string folder;              ///< where they were read
   std::vector<std::string> bad;    ///< files that cannot be used, and why: a line each
   std::vector<std::string> notes;  ///< what else there is to say, a line each
   double listing_seconds = 0, reading_seconds = 0;
@@ -36,6 +38,8 @@ void require_data_name(const std::string& name);
 /// What a user writes as a run records it: one of the names, or a folder's absolute path. Throws as
 /// require_data_name.
 std::string resolve_data(const std::string& text);
+/// As a run records it: no "..", no slash at its end.
+std::string absolute_folder(const std::string& path);
 
 /// `option` where it is given, else $ORTHOBATCH_DATA, else orthobatch in the user's cache folder.
 std::string data_directory(const std::string& option);
@@ -48,6 +52,10 @@ std::string data_folder(const std::string& name, const std::string& directory);
 /// file is there, "svhn-train" never; `subset` > 0 keeps the first so many training images.
 DataSet load_data(const std::string& name, const std::string& directory, int64_t subset = 0);
 
+/// MD5 of shape, pixels and labels of both sets: other images, in another order or with other labels
+/// have another.
+std::string checksum_of(const ImageSet& train, const ImageSet& test);
+
 /// Everything that can be asked of the reading of a data set.
 struct DataRequest {
   std::string name;
@@ -56,6 +64,7 @@ struct DataRequest {
 
   // Of a user's own pictures:
   std::string image_size = {};  ///< "32x32"; empty: as docs/data.md says
+  bool follow_links = false;    ///< also those that lead out of the folder
   int threads = 1;
   Progressed progressed = {};
   // To be answered by a net: its input and its classes; the training set is not needed then.

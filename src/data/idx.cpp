@@ -1,15 +1,14 @@
 #include "data/idx.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/text.h"
+#include "io/bounds.h"
 #include "io/gzip.h"
 
 namespace orthobatch::data {
 namespace {
-
-constexpr uint64_t largest_file = uint64_t{1} << 31;
-constexpr int64_t largest_side = 4096;
 
 uint32_t big_endian(const uint8_t* p) {
   return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3];
@@ -23,7 +22,7 @@ std::string hex_text(uint32_t x) {
 
 }  // namespace
 
-Idx parse_idx(const io::Bytes& bytes, const std::string& name) {
+Idx parse_idx(io::Bytes bytes, const std::string& name) {
   if (bytes.size() < 4)
     throw io::FileError(name, "magic number", "4 bytes", base::bytes_text(bytes.size()));
   const uint32_t magic = big_endian(bytes.data());
@@ -38,9 +37,9 @@ Idx parse_idx(const io::Bytes& bytes, const std::string& name) {
   uint64_t total = 1;
   for (uint32_t i = 0; i < rank; ++i) {
     const uint64_t size = big_endian(bytes.data() + 4 + 4 * i);
-    if (size == 0 || size > largest_file || total * size > largest_file)
+    if (size == 0 || size > io::largest_idx || total * size > io::largest_idx)
       throw io::FileError(name, "size of dimension " + std::to_string(i + 1),
-                          "1 or more, " + base::bytes_text(largest_file) + " of data at most",
+                          "1 or more, " + base::bytes_text(io::largest_idx) + " of data at most",
                           std::to_string(size));
     total *= size;
     idx.sizes.push_back(static_cast<int64_t>(size));
@@ -48,13 +47,14 @@ Idx parse_idx(const io::Bytes& bytes, const std::string& name) {
   if (bytes.size() - header != total)
     throw io::FileError(name, "data", base::bytes_text(total) + " as its header says",
                         base::bytes_text(bytes.size() - header));
-  idx.data.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
+  bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(header));
+  idx.data = std::move(bytes);
   return idx;
 }
 
 io::Bytes read_maybe_gzip(const std::string& path) {
-  io::Bytes bytes = io::read_file(path, largest_file);
-  return io::is_gzip(bytes) ? io::gunzip(bytes, path, largest_file) : bytes;
+  io::Bytes bytes = io::read_file(path, io::largest_idx);
+  return io::is_gzip(bytes) ? io::gunzip(bytes, path, io::largest_idx) : bytes;
 }
 
 ImageSet images_from_idx(Idx images, const Idx& labels, const std::string& images_name,
@@ -68,9 +68,9 @@ ImageSet images_from_idx(Idx images, const Idx& labels, const std::string& image
     throw io::FileError(images_name, "channels", "1 or 3", std::to_string(channels));
   if (labels.sizes.size() != 1)
     throw io::FileError(labels_name, "dimensions", "1 (labels)", dimensions(labels));
-  if (images.sizes[1] > largest_side || images.sizes[2] > largest_side)
+  if (images.sizes[1] > io::largest_side || images.sizes[2] > io::largest_side)
     throw io::FileError(
-        images_name, "rows and columns", "at most " + std::to_string(largest_side),
+        images_name, "rows and columns", "at most " + std::to_string(io::largest_side),
         std::to_string(images.sizes[1]) + " and " + std::to_string(images.sizes[2]));
   if (labels.sizes[0] != images.sizes[0])
     throw io::FileError(labels_name, "labels",

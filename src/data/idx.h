@@ -15,7 +15,7 @@ struct Idx {
 };
 
 /// `name` is what messages call the file.
-Idx parse_idx(const io::Bytes& bytes, const std::string& name);
+Idx parse_idx(io::Bytes bytes, const std::string& name);
 
 /// The bytes of a file that may be gzip-compressed, uncompressed.
 io::Bytes read_maybe_gzip(const std::string& path);

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "data/idx.h"
+#include "data/links.h"
 
 namespace orthobatch::data {
 namespace {
@@ -40,7 +41,8 @@ void append(const ImageSet& from, int64_t i, ImageSet& to) {
 
 }  // namespace
 
-std::vector<IdxPair> find_idx_pairs(const std::string& folder) {
+std::vector<IdxPair> find_idx_pairs(const std::string& folder, bool follow_links) {
+  const LinkRule links(folder, follow_links);
   std::map<std::string, IdxPair> by_name;
   std::vector<std::string> names;
   std::error_code ignored;
@@ -51,6 +53,9 @@ std::vector<IdxPair> find_idx_pairs(const std::string& folder) {
     std::string start = name;
     const bool images = take_end(start, "images", {"3", "4"});
     if (!images && !take_end(start = name, "labels", {"1"})) continue;
+    if (links.refuses(io::join_path(folder, name)))
+      throw io::FileError(io::join_path(folder, name), "file", "one in the folder of the data",
+                          "a link that leads out of it; --follow-links takes it");
     std::string& place = images ? by_name[start].images : by_name[start].labels;
     if (place.empty()) place = io::join_path(folder, name);
   }

@@ -11,7 +11,6 @@ namespace orthobatch::data {
 namespace {
 
 constexpr uint64_t head_bytes = 16384;  // most JPEG heads are smaller; else all is read
-constexpr uint64_t largest_image_file = uint64_t{1} << 28;
 
 std::string kind_of_content(const io::Bytes& bytes) {
   const auto starts = [&](const char* mark, size_t at = 0) {
@@ -42,12 +41,12 @@ io::PixelSize look_at_image(const std::string& path) {
     return io::jpeg_size(bytes, path);
   } catch (const io::FileError&) {
     if (bytes.size() < head_bytes) throw;
-    return io::jpeg_size(io::read_file(path, largest_image_file), path);
+    return io::jpeg_size(io::read_file(path, io::largest_image_file), path);
   }
 }
 
 io::Pixels read_image(const std::string& path, int width, int height) {
-  const io::Bytes bytes = io::read_file(path, largest_image_file);
+  const io::Bytes bytes = io::read_file(path, io::largest_image_file);
   if (io::is_png(bytes)) return rescale(io::decode_png(bytes, path), width, height);
   if (!io::is_jpeg(bytes)) refuse_content(path, bytes);
   return rescale(io::decode_jpeg(bytes, path, io::most_pixels, width, height), width, height);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "io/bounds.h"
+
 namespace orthobatch::data {
 namespace {
 
@@ -12,7 +14,6 @@ namespace {
 // pixels: at 224 a batch takes a gigabyte and more for each block, and under 10 nothing is left for
 // the last block.
 constexpr int largest_chosen = 64, smallest_chosen = 16;
-constexpr int largest_asked = 4096;
 
 ImageSize commonest(const Sizes& sizes) {
   const auto best = std::max_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
@@ -42,12 +43,13 @@ ImageSize parse_image_size(const std::string& text, const std::string& where) {
   const auto read = [](const std::string& digits, int& out) {
     const char* end = digits.data() + digits.size();
     const auto [at, error] = std::from_chars(digits.data(), end, out);
-    return error == std::errc() && at == end && out >= 1 && out <= largest_asked;
+    return error == std::errc() && at == end && out >= 1 && out <= io::largest_side;
   };
   if (!read(text.substr(0, cross), size.width) ||
       !read(text.substr(std::min(cross + 1, text.size())), size.height))
     throw std::invalid_argument(where + ": expected WIDTHxHEIGHT, each 1 to " +
-                                std::to_string(largest_asked) + ", as 32x32, found '" + text + "'");
+                                std::to_string(io::largest_side) + ", as 32x32, found '" + text +
+                                "'");
   return size;
 }
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "data/image_file.h"
 #include "data/images.h"
+#include "data/links.h"
 #include "io/file.h"
 
 namespace orthobatch::data {
@@ -75,14 +76,10 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, ignored);
 }
 
-bool is_link(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_symlink(path, ignored);
-}
-
 class Lister {
  public:
-  explicit Lister(std::string folder) : folder_(std::move(folder)) {}
+  Lister(const std::string& folder, bool follow_links)
+      : folder_(folder), links_(folder, follow_links) {}
 
   ImageListing list() {
     const std::vector<std::string> names = folders_in(folder_);
@@ -105,8 +102,7 @@ class Lister {
     if (out_.classes.size() < 2) {
       const std::string found = out_.classes.empty() ? "none" : "one, " + out_.classes.front();
       const bool lone = out_.classes.size() == 1 && !train.empty();
-      throw io::FileError(base::printable(folder_), "folders",
-                          "two or more, one of images for each class",
+      throw io::FileError(folder_, "folders", "two or more, one of images for each class",
                           found + (lone ? ": a folder test, or val, belongs beside it" : ""));
     }
     return std::move(out_);
@@ -121,36 +117,34 @@ class Lister {
     int64_t images = 0;
     for (const std::string& name : names_in(path)) {
       const std::string inner = io::join_path(path, name);
-      if (!is_folder(inner))
-        images += has_image_name(name);
-      else if (leads_back(inner))
-        note(inner, "left out: a link that leads back to " + base::printable(folder_));
-      else
+      if (links_.leads_back(inner))
+        note(inner, "left out: a link that leads back to " + folder_);
+      else if (links_.refuses(inner))
+        note_refused(inner);
+      else if (is_folder(inner))
         out.push_back(name);
+      else
+        images += has_image_name(name);
     }
     if (images > 0)
       note(path, std::to_string(images) + " images left out: they are in no folder of a class");
     return out;
   }
 
-  /// Whether all of the data, or a part that is there already, would be found behind a link again.
-  bool leads_back(const std::string& path) const {
-    if (!is_link(path)) return false;
-    std::error_code ignored;
-    const std::string target = fs::canonical(path, ignored).string() + "/";
-    const std::string own = fs::canonical(folder_, ignored).string() + "/";
-    return own.rfind(target, 0) == 0;
-  }
-
   void take_classes(const std::string& path, const std::vector<std::string>& names,
                     std::optional<bool> test) {
     for (const std::string& name : names) {
       const std::string shown = base::printable(name);
-      const auto known = std::find(out_.classes.begin(), out_.classes.end(), shown);
-      if (known == out_.classes.end()) out_.classes.push_back(shown);
-      const auto label = static_cast<int>(
-          std::find(out_.classes.begin(), out_.classes.end(), shown) - out_.classes.begin());
-      walk(io::join_path(path, name), name, label, test.value_or(false), 1);
+      const auto [known, fresh] = labels_.emplace(shown, Known{name, labels_.size()});
+      if (known->second.name != name)
+        throw io::FileError(folder_, "folders", "names that look different",
+                            "two classes that look like " + shown);
+      if (fresh) out_.classes.push_back(shown);
+      if (out_.classes.size() > static_cast<size_t>(most_classes))
+        throw io::FileError(folder_, "folders", std::to_string(most_classes) + " classes at most",
+                            std::to_string(names.size()) + " in " + path);
+      walk(io::join_path(path, name), name, static_cast<int>(known->second.label),
+           test.value_or(false), 1);
     }
   }
 
@@ -162,7 +156,9 @@ class Lister {
                             "more");
       for (const std::string& entry : names_in(path)) {
         const std::string inner = io::join_path(path, entry), inner_name = name + "/" + entry;
-        if (!is_folder(inner))
+        if (links_.refuses(inner))
+          note_refused(inner);
+        else if (!is_folder(inner))
           out_.files.push_back({inner, label, test, name_hash(inner_name), {}});
         else if (is_link(inner))
           note(inner, "left out: a link to a folder");
@@ -170,7 +166,7 @@ class Lister {
           walk(inner, inner_name, label, test, depth + 1);
       }
     } catch (const io::FileError& error) {
-      out_.bad.push_back(base::printable(error.what()));
+      out_.bad.push_back(error.what());
     }
   }
 
@@ -187,10 +183,20 @@ class Lister {
   }
 
   void note(const std::string& path, const std::string& text) {
-    out_.notes.push_back(base::printable(path) + ": " + text);
+    out_.notes.push_back(base::printable(path + ": " + text));
+  }
+  void note_refused(const std::string& path) {
+    note(path, "left out: a link that leads out of " + folder_ + " (--follow-links takes it)");
   }
 
+  struct Known {
+    std::string name;  ///< as the file system has it
+    size_t label;
+  };
+
   const std::string folder_;
+  const LinkRule links_;
+  std::map<std::string, Known> labels_;  ///< by what the class is called
   bool split_ = false;
   ImageListing out_;
 };
@@ -205,7 +211,7 @@ void look_at_all(ImageListing& listing, int threads, const Progressed& progresse
         try {
           files[i].size = look_at_image(files[i].path);
         } catch (const io::FileError& error) {
-          why[i] = base::printable(error.what());
+          why[i] = error.what();
         }
       },
       progressed);
@@ -237,13 +243,10 @@ void hold_out(ImageListing& listing) {
 
 }  // namespace
 
-ImageListing list_images(const std::string& folder, int threads, const Progressed& progressed) {
-  Lister lister(folder);
+ImageListing list_images(const std::string& folder, bool follow_links, int threads,
+                         const Progressed& progressed) {
+  Lister lister(folder, follow_links);
   ImageListing listing = lister.list();
-  if (listing.classes.size() > static_cast<size_t>(most_classes))
-    throw io::FileError(base::printable(folder), "folders",
-                        std::to_string(most_classes) + " classes at most",
-                        std::to_string(listing.classes.size()));
   look_at_all(listing, threads, progressed);
   if (!lister.split()) hold_out(listing);
   std::sort(listing.bad.begin(), listing.bad.end(), base::comes_before);

@@ -30,7 +30,8 @@ struct ImageListing {
 /// or, where a class has none such, the one with the least hash; but never the only one of its
 /// class. So a file stays where it is when others come or go. Files whose head is not that of an
 /// image are left out. Hidden files are passed over, folders within a class searched, links to
-/// folders not followed.
-ImageListing list_images(const std::string& folder, int threads, const Progressed& progressed = {});
+/// folders in them not followed; other links are, but out of the folder only with `follow_links`.
+ImageListing list_images(const std::string& folder, bool follow_links, int threads,
+                         const Progressed& progressed = {});
 
 }  // namespace orthobatch::data

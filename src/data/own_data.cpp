@@ -1,7 +1,5 @@
 #include "data/own_data.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -12,8 +10,10 @@
 #include "data/idx_pairs.h"
 #include "data/image_file.h"
 #include "data/image_size.h"
+#include "data/links.h"
 #include "data/listing.h"
 #include "data/rescale.h"
+#include "io/bounds.h"
 #include "io/file.h"
 
 namespace orthobatch::data {
@@ -26,17 +26,11 @@ struct Item {
 };
 
 void require_memory(int64_t images, const ImageSize& size, const std::string& folder) {
-  const double bytes = 3.0 * static_cast<double>(images) * size.width * size.height;
-  const double memory =
-      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
-  if (bytes > 0.8 * memory)
-    throw io::FileError(base::printable(folder), "images",
-                        std::to_string(static_cast<int64_t>(0.8 * memory / (1 << 20))) +
-                            " MiB of pixels at most, 0.8 of the memory",
-                        std::to_string(static_cast<int64_t>(bytes / (1 << 20))) + ": " +
-                            std::to_string(images) + " images of " +
-                            size_text(size.width, size.height) +
-                            "; --image-size makes them smaller");
+  constexpr double of_an_image = 128;  // beside its pixels
+  const double each = 3.0 * size.width * size.height + of_an_image;
+  io::require_memory(static_cast<double>(images) * each, folder,
+                     std::to_string(images) + " images of " + size_text(size.width, size.height),
+                     "; --image-size makes them smaller");
 }
 
 Sizes sizes_of(const ImageListing& listing) {
@@ -51,8 +45,7 @@ void require_images(const ImageListing& listing, const std::string& folder) {
   if (!listing.bad.empty())
     found += " among " + std::to_string(listing.bad.size()) +
              " files, the first: " + listing.bad.front();
-  throw io::FileError(base::printable(folder), "images", "PNG or JPEG files in folders of classes",
-                      found);
+  throw io::FileError(folder, "images", "PNG or JPEG files in folders of classes", found);
 }
 
 /// Reads the images of a folder; those that cannot be decoded are told in `data`.
@@ -71,7 +64,7 @@ std::vector<Item> read_items(const ImageListing& listing, const ImageSize& size,
           io::Pixels image = read_image(files[i].path, size.width, size.height);
           items[i].pixels = is_grey(image) ? with_channels(std::move(image), 1) : std::move(image);
         } catch (const io::FileError& error) {
-          why[i] = base::printable(error.what());
+          why[i] = error.what();
         }
       },
       request.progressed);
@@ -167,11 +160,11 @@ void finish(std::vector<Item> items, const std::vector<std::string>& classes, co
                                                                          : 1;
   fill_sets(items, place, size, channels, data);
   if (data.classes.size() < 2)
-    throw io::FileError(base::printable(data.name), "classes", "two or more with images",
+    throw io::FileError(data.name, "classes", "two or more with images",
                         data.classes.empty() ? "none" : "one, " + data.classes.front());
   if (data.test.count() == 0)
     throw io::FileError(
-        base::printable(data.name), "test images",
+        data.name, "test images",
         "at least one: two images or more in a class, or a folder test beside train", "none");
 }
 
@@ -183,6 +176,7 @@ void load_from_idx(const std::vector<IdxPair>& pairs, const DataRequest& request
   sizes[{train.width, train.height}] += train.count();
   if (test.count() > 0) sizes[{test.width, test.height}] += test.count();
   const ImageSize size = choose_size(sizes, request, data.notes);
+  require_memory(train.count() + test.count(), size, data.folder);
   std::map<Label, Label> place;
   for (const ImageSet* set : {&train, &test})
     for (const Label label : set->labels) place[label] = 0;
@@ -208,22 +202,24 @@ double seconds_from(std::chrono::steady_clock::time_point& start) {
 std::string own_folder(const DataRequest& request) {
   std::string folder = request.name;
   if (!request.data_dir.empty()) {
-    const std::string inner =
-        io::join_path(request.data_dir, std::filesystem::path(request.name).filename().string());
-    folder = io::file_exists(inner) ? inner : request.data_dir;
+    // The name may be a stranger's: it chooses no folder but one in that which the user names.
+    const std::string name = std::filesystem::path(request.name).filename().string();
+    const std::string inner = io::join_path(request.data_dir, name);
+    const bool there = !name.empty() && name != "." && name != ".." && io::file_exists(inner) &&
+                       !LinkRule(request.data_dir, request.follow_links).refuses(inner);
+    folder = there ? inner : request.data_dir;
   }
   std::error_code ignored;
   const auto status = std::filesystem::status(folder, ignored);
   if (!std::filesystem::is_directory(status))
-    throw io::FileError(base::printable(folder), "data",
-                        "a folder with a folder of images for each class",
+    throw io::FileError(folder, "data", "a folder with a folder of images for each class",
                         std::filesystem::exists(status) ? "no folder" : "nothing");
   return folder;
 }
 
 OwnSurvey survey_own(const DataRequest& request) {
   const std::string folder = own_folder(request);
-  const std::vector<IdxPair> pairs = find_idx_pairs(folder);
+  const std::vector<IdxPair> pairs = find_idx_pairs(folder, request.follow_links);
   OwnSurvey out;
   std::vector<std::string> notes;
   ImageSize size;
@@ -234,7 +230,8 @@ OwnSurvey survey_own(const DataRequest& request) {
     out.train_images = train.count();
     out.grey = train.channels == 1;
   } else {
-    const ImageListing listing = list_images(folder, request.threads, request.progressed);
+    const ImageListing listing =
+        list_images(folder, request.follow_links, request.threads, request.progressed);
     require_images(listing, folder);
     size = choose_size(sizes_of(listing), request, notes);
     out.train_images = std::count_if(listing.files.begin(), listing.files.end(),
@@ -242,6 +239,7 @@ OwnSurvey survey_own(const DataRequest& request) {
     out.grey = std::all_of(listing.files.begin(), listing.files.end(),
                            [](const ImageFile& file) { return file.size.grey; });
   }
+  if (request.subset > 0) out.train_images = std::min(out.train_images, request.subset);
   out.width = size.width, out.height = size.height;
   return out;
 }
@@ -252,12 +250,15 @@ DataSet load_own(const DataRequest& request) {
   data.name = request.name;
   data.own = true;
   const std::string folder = own_folder(request);
-  if (const std::vector<IdxPair> pairs = find_idx_pairs(folder); !pairs.empty()) {
+  data.folder = absolute_folder(folder);
+  if (const std::vector<IdxPair> pairs = find_idx_pairs(folder, request.follow_links);
+      !pairs.empty()) {
     load_from_idx(pairs, request, data);
     data.reading_seconds = seconds_from(start);
     return data;
   }
-  ImageListing listing = list_images(folder, request.threads, request.progressed);
+  ImageListing listing =
+      list_images(folder, request.follow_links, request.threads, request.progressed);
   data.notes = std::move(listing.notes);
   require_images(listing, folder);
   const ImageSize size = choose_size(sizes_of(listing), request, data.notes);

@@ -10,6 +10,8 @@ namespace {
 struct Window {
   int first = 0;
   std::vector<float> weights;
+
+  int last() const { return first + static_cast<int>(weights.size()) - 1; }
 };
 
 /// Triangles of one pixel to either side where the image grows, of one output pixel where it
@@ -40,10 +42,14 @@ io::Pixels rescale(io::Pixels image, int width, int height) {
   const int channels = image.channels;
   const size_t row_size = static_cast<size_t>(width) * channels;
   const std::vector<Window> across = windows(image.width, width);
-  std::vector<float> rows(row_size * image.height);  // as wide as the output, as high as the input
+  const std::vector<Window> down = windows(image.height, height);
+  // A row of the input at a time goes into the rows of the output that it is part of: an image as
+  // high as a file may be costs no more than its pixels.
+  std::vector<float> row(row_size), sums(row_size * height);
+  int first = 0;  // of the output's rows, that this one is part of
   for (int y = 0; y < image.height; ++y) {
     const uint8_t* in = image.bytes.data() + static_cast<size_t>(y) * image.width * channels;
-    float* out = rows.data() + y * row_size;
+    float* out = row.data();
     for (const Window& window : across)
       for (int c = 0; c < channels; ++c) {
         float sum = 0;
@@ -51,18 +57,17 @@ io::Pixels rescale(io::Pixels image, int width, int height) {
         for (const float weight : window.weights) sum += weight * *p, p += channels;
         *out++ = sum;
       }
+    while (first < height && down[first].last() < y) ++first;
+    for (int i = first; i < height && down[i].first <= y; ++i) {
+      const float weight = down[i].weights[y - down[i].first];
+      float* to = sums.data() + i * row_size;
+      for (const float value : row) *to++ += weight * value;
+    }
   }
   io::Pixels result{width, height, channels, {}};
-  result.bytes.reserve(row_size * height);
-  std::vector<float> sums(row_size);
-  for (const Window& window : windows(image.height, height)) {
-    std::fill(sums.begin(), sums.end(), 0.0f);
-    const float* in = rows.data() + window.first * row_size;
-    for (const float weight : window.weights)
-      for (size_t i = 0; i < row_size; ++i) sums[i] += weight * *in++;
-    for (const float sum : sums)
-      result.bytes.push_back(static_cast<uint8_t>(std::clamp(sum + 0.5f, 0.0f, 255.0f)));
-  }
+  result.bytes.reserve(sums.size());
+  for (const float sum : sums)
+    result.bytes.push_back(static_cast<uint8_t>(std::clamp(sum + 0.5f, 0.0f, 255.0f)));
   return result;
 }
 

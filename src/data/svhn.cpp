@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/mat.h"
+#include "io/bounds.h"
 #include "io/file.h"
 
 namespace orthobatch::data {
@@ -120,6 +121,8 @@ void load_svhn(const std::string& folder, bool extra, ImageSet& train, ImageSet&
   const std::string test_path = path_of(files[1]);
   int64_t total = 0;
   for (const std::string& path : training) total += count_svhn(path);
+  io::require_memory(static_cast<double>(total) * pixels, folder,
+                     std::to_string(total) + " images in the heads of its files", "");
   // Room for all at once: growing to it would hold the images twice.
   train.pixels.reserve(static_cast<size_t>(total * pixels));
   train.labels.reserve(static_cast<size_t>(total));

@@ -1,7 +1,6 @@
 #include "experiment/reproduce.h"
 
 #include <fmt/core.h>
-#include <torch/utils.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include "train/resume.h"
 #include "train/run_folder.h"
 #include "train/step_time.h"
+#include "train/threads.h"
 #include "train/trainer.h"
 
 namespace orthobatch::experiment {
@@ -74,7 +74,7 @@ Reproduction::Reproduction(const Experiment& experiment, const Experiment& all,
   config.threads = options_.threads;
   run::use_all_threads(config, options_.processes_here);
   options_.threads = config.threads;
-  torch::set_num_threads(options_.threads);
+  train::use_threads(options_.threads);
 }
 
 run::TrainConfig Reproduction::config_of(const Job& job) const {
@@ -148,7 +148,7 @@ const data::DataSet& Reproduction::data_for(const run::TrainConfig& config) {
   if (wanted != data_loaded_) {
     data_ = data::DataSet();  // not two at once: SVHN has 2 GB
     data_ = data::load_data(data::DataRequest{config.data, options_.data_dir, config.subset,
-                                              config.image_size, config.threads});
+                                              config.image_size, false, config.threads});
     for (const std::string& line : data_.bad) progress_.line(line);
     data_loaded_ = wanted;
   }

@@ -62,7 +62,8 @@ void add_run(run::RunRecord run, const std::string& folder, std::vector<LooseRow
     it->runs.push_back(std::move(run));
     return;
   }
-  const std::string name = std::filesystem::path(folder + "/").parent_path().filename().string();
+  const std::string name =
+      base::printable(std::filesystem::path(folder + "/").parent_path().filename().string());
   const bool taken = std::any_of(rows.begin(), rows.end(),
                                  [&](const LooseRow& row) { return row.name == run.layers; });
   const std::string& layers = run.layers;

@@ -11,7 +11,6 @@
 namespace orthobatch::exporter {
 namespace {
 
-constexpr int64_t images_at_once = 500;
 // A folded weight is rounded once, at 6e-8 of its size, and a logit sums thousands of them.
 constexpr double largest_difference = 1e-4;
 
@@ -35,6 +34,7 @@ Agreement compare(const train::Checkpoint& checkpoint, const PlainNet& net, cons
   const torch::NoGradGuard no_grad;
   train::DigitNet own = checkpoint.net;
   own->eval();
+  const int64_t images_at_once = own->images_at_once();
   Agreement out;
   out.images = images.count();
   for (int64_t start = 0; start < images.count(); start += images_at_once) {
@@ -55,7 +55,10 @@ Agreement compare(const train::Checkpoint& checkpoint, const PlainNet& net, cons
   return out;
 }
 
-data::ImageSet noise_images(const data::ImageShape& shape, int64_t count) {
+data::ImageSet noise_images(const data::ImageShape& shape) {
+  constexpr int64_t most = 1000, bytes = int64_t{1} << 26;
+  const int64_t count =
+      std::clamp<int64_t>(bytes / (shape.height * shape.width * shape.channels), 1, most);
   data::ImageSet out;
   out.name = "noise";
   out.height = static_cast<int>(shape.height);

@@ -33,6 +33,6 @@ Agreement compare(const train::Checkpoint& checkpoint, const PlainNet& net, cons
                   const data::ImageSet& images);
 
 /// Noise where there are no data: bytes of any value, without labels that mean anything.
-data::ImageSet noise_images(const data::ImageShape& shape, int64_t count);
+data::ImageSet noise_images(const data::ImageShape& shape);
 
 }  // namespace orthobatch::exporter

@@ -13,6 +13,8 @@
 #include <random>
 #include <utility>
 
+#include "base/text.h"
+
 namespace orthobatch::io {
 namespace {
 
@@ -103,6 +105,23 @@ void write_through(const std::string& path, const void* data, size_t size) {
   write_all(file.get(), static_cast<const char*>(data), size, path);
 }
 
+/// Where the links at `path` end. One that another user made, in /tmp for instance, would have this
+/// user's files replaced at his will.
+std::string end_of_links(std::string path) {
+  constexpr int most = 40;  // as the kernel follows
+  struct stat status {};
+  for (int i = 0; ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode); ++i) {
+    if (status.st_uid != ::geteuid() && status.st_uid != 0)
+      throw FileError(path, "type", "a file, or a link of your own",
+                      "a link that another user made");
+    std::error_code error;
+    const auto target = std::filesystem::read_symlink(path, error);
+    if (error || i == most) throw FileError(path, "cannot write", error ? error.value() : ELOOP);
+    path = (std::filesystem::path(parent_path(path)) / target).string();
+  }
+  return path;
+}
+
 /// A new file beside `path`, whose name nobody else can have taken; `name` gets it.
 Descriptor create_temporary(const std::string& path, std::string& name) {
   std::random_device source;
@@ -122,13 +141,15 @@ Descriptor create_temporary(const std::string& path, std::string& name) {
 
 FileError::FileError(const std::string& path, const std::string& field, const std::string& expected,
                      const std::string& found)
-    : std::runtime_error(path + ": " + field + ": expected " + expected + ", found " + found) {}
+    : FileError(path, field + ": expected " + expected + ", found " + found) {}
 
 FileError::FileError(const std::string& path, const std::string& message)
-    : std::runtime_error(path + ": " + message) {}
+    : std::runtime_error(base::printable(path + ": " + message)) {}
 
 FileError::FileError(const std::string& path, const std::string& message, int error)
-    : std::runtime_error(path + ": " + message + ": " + std::strerror(error)), error(error) {}
+    : FileError(path, message + ": " + std::strerror(error)) {
+  this->error = error;
+}
 
 Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
@@ -226,8 +247,7 @@ void write_output(const std::string& path, const void* data, size_t size) {
   if (std::filesystem::is_other(std::filesystem::status(path, ignored)))
     return write_through(path, data, size);
   // A link stays one: what it leads to is replaced.
-  const bool link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, ignored));
-  write_file(link ? std::filesystem::weakly_canonical(path, ignored).string() : path, data, size);
+  write_file(end_of_links(path), data, size);
 }
 
 void write_output(const std::string& path, const std::string& text) {

@@ -12,7 +12,8 @@ namespace orthobatch::io {
 
 using Bytes = std::vector<uint8_t>;
 
-/// A file that is not what it should be: "PATH: FIELD: expected EXPECTED, found FOUND".
+/// A file that is not what it should be: "PATH: FIELD: expected EXPECTED, found FOUND". Its text is
+/// printable, whatever the path and the file hold.
 struct FileError : std::runtime_error {
   FileError(const std::string& path, const std::string& field, const std::string& expected,
             const std::string& found);
@@ -67,8 +68,8 @@ std::string read_input(const std::string& path, uint64_t limit = uint64_t{1} << 
 void write_file(const std::string& path, const void* data, size_t size);
 void write_file(const std::string& path, const std::string& text);
 
-/// The same for a place that the user names: what a link leads to is written, and a device or pipe,
-/// /dev/stdout for one, takes the bytes as it is.
+/// The same for a place that the user names: what a link leads to is written, unless another user
+/// made the link, and a device or pipe, /dev/stdout for one, takes the bytes as it is.
 void write_output(const std::string& path, const void* data, size_t size);
 void write_output(const std::string& path, const std::string& text);
 

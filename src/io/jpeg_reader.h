@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "io/bounds.h"
 #include "io/file.h"
 #include "io/pixels.h"
 

@@ -7,6 +7,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "base/text.h"
+
 namespace orthobatch::io {
 namespace {
 
@@ -69,8 +71,11 @@ json parse_json_or_null(const std::string& text) {
 }
 
 std::string json_text(const nlohmann::ordered_json& value) {
-  return value.dump(-1, ' ', /*ensure_ascii=*/false,
-                    nlohmann::ordered_json::error_handler_t::replace);
+  const auto text = [&](bool ascii) {
+    return value.dump(-1, ' ', ascii, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  const std::string out = text(false);
+  return base::printable(out) == out ? out : text(true);  // a terminal may obey what is not ASCII
 }
 
 std::vector<Difference> differences(const json& expected, const json& found) {

@@ -17,10 +17,10 @@ namespace {
 std::string brief(const json& value) {
   constexpr size_t longest = 200;
   std::string text = value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
-  if (text.size() <= longest) return text;
+  if (text.size() <= longest) return base::printable(text);
   size_t end = longest;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + " …";
+  return base::printable(text.substr(0, end)) + " …";
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ size_t index_of(const std::string& text, const std::vector<std::string>& names,
   const auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end())
     throw std::invalid_argument(fmt::format("{}: expected {}, found '{}'{}", where,
-                                            base::join_choices(names), text,
+                                            base::join_choices(names), base::printable(text),
                                             base::suggestion(text, names)));
   return static_cast<size_t>(found - names.begin());
 }
@@ -61,11 +61,9 @@ void JsonFields::number(const char* key, double& out, const Range& range) {
 void JsonFields::text(const char* key, std::string& out) {
   const json* v = find(key, &json::is_string, "a text");
   if (!v) return;
-  const std::string& text = v->get_ref<const std::string&>();
-  const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  if (kind_ == Kind::settings && std::any_of(text.begin(), text.end(), control))
+  out = base::printable(v->get_ref<const std::string&>());
+  if (kind_ == Kind::settings && out != v->get_ref<const std::string&>())
     fail(fmt::format("{}: expected a line of text without control characters", key), *v);
-  out = text;
 }
 
 void JsonFields::flag(const char* key, bool& out) {
@@ -100,8 +98,8 @@ void JsonFields::refuse_others() const {
   if (kind_ != Kind::settings) return;
   for (const auto& [key, value] : object_.items())
     if (std::find(known_.begin(), known_.end(), key) == known_.end())
-      throw std::invalid_argument(fmt::format("{}: no setting '{}', expected {}{}", where_, key,
-                                              base::join_choices(known_),
+      throw std::invalid_argument(fmt::format("{}: no setting '{}', expected {}{}", where_,
+                                              base::printable(key), base::join_choices(known_),
                                               base::suggestion(key, known_)));
 }
 

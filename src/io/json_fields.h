@@ -70,6 +70,7 @@ class JsonFields {
   JsonFields(const nlohmann::json& object, std::string where, Kind kind = Kind::settings);
 
   void number(const char* key, double& out, const Range& range = {});
+  /// Printable: of settings what is not is an error, else it is made so.
   void text(const char* key, std::string& out);
   void flag(const char* key, bool& out);
   template <typename Integer>

@@ -18,7 +18,4 @@ struct PixelSize {
   bool grey = false;  ///< stored as such; a colour format may hold grey pixels too
 };
 
-/// A file that says it has more is refused before anything is made of it: 64 Mi, 8192×8192.
-constexpr int64_t most_pixels = int64_t{1} << 26;
-
 }  // namespace orthobatch::io

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "io/bounds.h"
 #include "io/file.h"
 
 namespace orthobatch::io {
@@ -49,6 +50,7 @@ bool InflateSource::refill() {
   if (stream_.avail_in > 0) return true;
   stream_.next_in = input_.data();
   stream_.avail_in = static_cast<uInt>(compressed_.read(input_.data(), input_.size()));
+  taken_ += stream_.avail_in;
   return stream_.avail_in > 0;
 }
 
@@ -71,7 +73,14 @@ size_t InflateSource::read(void* out, size_t n) {
                           std::to_string(stream_.total_out) + " bytes");
     }
   }
-  return n - stream_.avail_out;
+  const size_t got = n - stream_.avail_out;
+  given_ += got;
+  if (given_ > freely_unpacked && given_ / most_packed > taken_)
+    throw FileError(name_, "compressed data",
+                    "at most " + std::to_string(most_packed) + " times its size",
+                    "more than " + std::to_string(given_) + " bytes of " + std::to_string(taken_) +
+                        "; unpack it by hand if it is what it should be");
+  return got;
 }
 
 }  // namespace orthobatch::io

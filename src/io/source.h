@@ -73,6 +73,7 @@ class InflateSource : public Source {
   Format format_;
   z_stream stream_{};
   std::vector<uint8_t> input_;
+  uint64_t taken_ = 0, given_ = 0;  ///< bytes, compressed and not
   bool ended_ = false;
 };
 

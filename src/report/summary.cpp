@@ -126,7 +126,7 @@ std::string to_text(const experiment::ExperimentResult& result) {
 }
 
 std::string to_markdown(const experiment::ExperimentResult& result) {
-  std::string out = fmt::format("## {}\n\n", result.experiment.title);
+  std::string out = fmt::format("## {}\n\n", markdown_text(result.experiment.title));
   for (const experiment::RowResult& row : result.rows)
     if (!row.runs.empty() && row.runs.front().train_images > 0) {
       const run::RunRecord& run = row.runs.front();
@@ -135,7 +135,7 @@ std::string to_markdown(const experiment::ExperimentResult& result) {
       break;
     }
   out += to_markdown(result_table(result)) + "\n";
-  for (const std::string& sentence : sentences(result)) out += sentence + "\n\n";
+  for (const std::string& sentence : sentences(result)) out += markdown_text(sentence) + "\n\n";
   if (!result.claims.empty())
     out += to_markdown(claims_table(result)) +
            "\nNoise: two-sample t test, Bonferroni-corrected over the pairs of a claim, 5 %, with "

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
+
+#include "base/text.h"
 
 namespace orthobatch::report {
 namespace {
@@ -42,12 +45,21 @@ std::string without_middle(const std::string& text, size_t width) {
 
 std::string markdown_row(const std::vector<std::string>& cells) {
   std::string line = "|";
-  for (std::string cell : cells) {
-    for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
-      cell.insert(at, 1, '\\');
-    line += " " + cell + " |";
-  }
+  for (const std::string& cell : cells) line += " " + cell + " |";
   return line + "\n";
+}
+
+/// As code, which a name with marks of its own would end.
+std::string markdown_code(const std::string& name) {
+  const std::string text = markdown_text(name);
+  return text == name ? "`" + name + "`" : "<code>" + text + "</code>";
+}
+
+/// A name may have ends of lines in it.
+TextRows printable_cells(TextRows rows) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = base::printable(cell);
+  return rows;
 }
 
 }  // namespace
@@ -69,11 +81,22 @@ TextRows text_rows(const Table& table) {
   return out;
 }
 
+std::string markdown_text(const std::string& text) {
+  std::string out;
+  for (const char c : base::printable(text)) {
+    if (c == '&' || c == '<')
+      out += c == '&' ? "&amp;" : "&lt;";
+    else
+      out += (c == '|' || c == '`' || c == '[' ? "\\" : "") + std::string(1, c);
+  }
+  return out;
+}
+
 std::string to_markdown(const Table& table) {
   Table marked = table;
   for (auto& row : marked.rows)
     for (Cell& cell : row)
-      if (cell.row) cell.text = "`" + cell.text + "`";
+      cell.text = cell.row ? markdown_code(cell.text) : markdown_text(cell.text);
   const TextRows rows = text_rows(marked);
   std::string out = markdown_row(rows[0]);
   out += markdown_row(std::vector<std::string>(rows[0].size(), "---"));
@@ -113,7 +136,8 @@ size_t display_width(const std::string& text) {
   return width;
 }
 
-std::string format_table(const TextRows& rows) {
+std::string format_table(const TextRows& cells) {
+  const TextRows rows = printable_cells(cells);
   const std::vector<size_t> widths = column_widths(rows);
   std::string out;
   for (const auto& row : rows) {
@@ -128,6 +152,7 @@ std::string format_table(const TextRows& rows) {
 
 std::string format_fitted_table(TextRows rows, size_t width,
                                 const std::vector<size_t>& may_be_cut) {
+  rows = printable_cells(std::move(rows));
   std::vector<size_t> widths = column_widths(rows);
   size_t total = 2 * widths.size();
   for (const size_t w : widths) total += w;

@@ -32,6 +32,8 @@ struct Table {
 
 /// The columns for texts, a header first.
 TextRows text_rows(const Table& table);
+/// Text from outside as Markdown shows it: no markup, no end of a cell or line.
+std::string markdown_text(const std::string& text);
 std::string to_markdown(const Table& table);
 nlohmann::ordered_json to_json(const Table& table);
 
@@ -42,8 +44,8 @@ nlohmann::ordered_json six_digits(double x);
 /// Columns a terminal shows for UTF-8 text (one per code point).
 size_t display_width(const std::string& text);
 
-/// In plain text: columns padded, two spaces between.
-std::string format_table(const TextRows& rows);
+/// In plain text: columns padded, two spaces between, cells made printable.
+std::string format_table(const TextRows& cells);
 
 /// The same in at most `width` columns: the widest of those that `may_be_cut` lose the middle of
 /// their cells, down to a few characters; then lines are cut.

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "data/catalogue.h"
 #include "data/image_size.h"
+#include "io/bounds.h"
 #include "io/json_fields.h"
 #include "orthobatch/spec.h"
 
@@ -209,8 +210,14 @@ nlohmann::json own_defaults(const data::OwnSurvey& survey) {
   constexpr int64_t least_batch = 32, steps_wanted = 30;
   const bool small = survey.width <= small_side && survey.height <= small_side;
   TrainConfig column = column_of(!(survey.grey && small), "BN");
-  int64_t& batch = column.schedule.batch;
-  while (batch > least_batch && survey.train_images / batch < steps_wanted) batch /= 2;
+  ScheduleRules& rules = column.schedule;
+  const auto steps = [&](int64_t batch) { return survey.train_images / batch; };
+  while (rules.batch > least_batch && steps(rules.batch) < steps_wanted) rules.batch /= 2;
+  while (rules.max_batch > rules.batch && steps(rules.max_batch) < steps_wanted)
+    rules.max_batch /= 2;
+  // A few steps say little about how fast the loss falls: the rules act on no fewer than these.
+  const int64_t made = std::max<int64_t>(1, steps(rules.batch));
+  rules.slow_epochs = std::max(rules.slow_epochs, (steps_wanted + made - 1) / made);
   const json all = to_json(column);
   json out = {{"blocks", all.at("blocks")}, {"schedule", all.at("schedule")}};
   for (json& block : out["blocks"]) block.erase("layer");
@@ -225,7 +232,7 @@ TrainConfig config_from_json(const json& object, const std::string& name) {
   TrainConfig config = paper_config(data, layer);
   deciding_members(config, layer, fields);
   other_members(config, fields);
-  for (const char* key : {"version", "found", "changed"}) fields.ignore(key);
+  for (const char* key : {"version", "found", "changed", "origin"}) fields.ignore(key);
   fields.refuse_others();
   if (const json* blocks = fields.array("blocks")) {
     const auto has_layer = [](const json& block) { return block.contains("layer"); };
@@ -311,6 +318,14 @@ std::vector<std::pair<int64_t, int64_t>> map_sizes(const NetConfig& net, int64_t
       return (side + 2 * padding_of(net, block) - block.fov) / block.stride + 1;
     };
     sizes.emplace_back(out(h), out(w));
+    const double bytes = 4.0 * static_cast<double>(sizes.back().first) *
+                         static_cast<double>(sizes.back().second * block.channels);
+    if (bytes > io::largest_map)
+      throw std::invalid_argument(
+          fmt::format("config: blocks[{}]: expected a map of at most {:.0f} MiB an image, found "
+                      "{:.0f} MiB: {}×{} places, {} channels",
+                      i, io::largest_map / (1 << 20), bytes / (1 << 20), sizes.back().first,
+                      sizes.back().second, block.channels));
   }
   return sizes;
 }

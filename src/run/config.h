@@ -124,8 +124,8 @@ struct TrainConfig {
 TrainConfig paper_config(const std::string& data, const std::string& layer);
 
 /// Settings for a user's own pictures, as config.json has them: the paper's net and rules for MNIST
-/// where the images are small and grey, else those for SVHN; and a batch that leaves an epoch of
-/// few images enough steps.
+/// where the images are small and grey, else those for SVHN; and batches that leave an epoch of
+/// few images enough steps, at the start and when they grow.
 nlohmann::json own_defaults(const data::OwnSurvey& survey);
 
 /// A config, or the part of one that differs from the paper's, as read from JSON. `name` is what
@@ -159,7 +159,8 @@ void check_config(TrainConfig& config);
 void check_rules(const ScheduleRules& rules);
 
 /// Height and width of the map that each block makes of an image, the image's own first. Throws
-/// std::invalid_argument where a block's field of view does not fit the map it gets.
+/// std::invalid_argument where a block's field of view does not fit the map it gets, or its own map
+/// is too large (io/bounds.h).
 std::vector<std::pair<int64_t, int64_t>> map_sizes(const NetConfig& net, int64_t height,
                                                    int64_t width);
 

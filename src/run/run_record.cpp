@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/text.h"
 #include "data/catalogue.h"
 #include "io/file.h"
 #include "io/json_fields.h"
@@ -172,8 +173,7 @@ RunRecord read_run(const std::string& path) {
     try {
       std::istringstream text(io::read_text(failure));
       while (run.failed.empty() && std::getline(text, run.failed)) continue;
-      const auto control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
-      std::replace_if(run.failed.begin(), run.failed.end(), control, '?');  // terminals obey them
+      run.failed = base::printable(run.failed);
       if (run.failed.empty()) run.failed = "for a reason that was not written";
     } catch (const io::FileError&) {
       run.failed = "for a reason that cannot be read";

@@ -13,9 +13,11 @@
 
 #include "base/text.h"
 #include "core/registry.h"
+#include "io/bounds.h"
 #include "io/json_fields.h"
 #include "io/safetensors.h"
 #include "orthobatch/spec.h"
+#include "run/origin.h"
 
 namespace orthobatch::train {
 namespace {
@@ -156,18 +158,21 @@ void take_found(const json& config, int64_t& train_images, Checkpoint& out) {
   io::JsonFields found(out.found, "config: found", io::JsonFields::Kind::state);
   std::vector<int64_t> image;
   found.integer("train_images", train_images, {1, run::most_images});
-  found.numbers("image", image, {1, 4096});
+  found.numbers("image", image, {1, io::largest_side});
   found.numbers("mean", out.scale.mean);
   found.numbers("deviation", out.scale.deviation, {0, 1e30, io::Range::above_low});
-  require(image.size() == 3, "rows, columns and channels as image");
+  require(image.size() == 3 && (image[2] == 1 || image[2] == 3),
+          "rows, columns and channels, 1 or 3, as image");
   out.image = {image[0], image[1], image[2]};
   const auto channels = static_cast<size_t>(image[2]);
   require(out.scale.mean.size() == channels && out.scale.deviation.size() == channels,
           "a mean and a deviation for each channel");
   if (out.found.contains("classes")) {
     for (const json& name : *found.array("classes")) {
-      require(name.is_string(), "texts as classes");
-      out.classes.push_back(name);
+      const std::string text = name.is_string() ? name.get<std::string>() : "";
+      require(name.is_string() && base::printable(text) == text,
+              "lines of text without control characters as classes");
+      out.classes.push_back(text);
     }
     require(out.classes.size() >= 2 && out.classes.size() <= size_t{data::most_classes},
             fmt::format("2 to {} classes", data::most_classes));
@@ -195,6 +200,7 @@ void take_texts(const io::Safetensors& file, Checkpoint& out) {
   run::check_config(out.config);
   int64_t images = 0;
   take_found(config, images, out);
+  out.origin = run::origin_in(config);
   out.state = parse_state(text("state"), out.config, images);
 }
 
@@ -232,11 +238,14 @@ Checkpoint parse_checkpoint(io::Bytes bytes, const std::string& path) {
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
-  return parse_checkpoint(io::read_file(path, largest_checkpoint), path);
+  return parse_checkpoint(io::read_file(path, io::largest_checkpoint), path);
 }
 
-data::DataRequest test_request(const Checkpoint& checkpoint, const std::string& data) {
-  data::DataRequest request{data.empty() ? checkpoint.config.data : data, ""};
+data::DataRequest test_request(const Checkpoint& checkpoint, const std::string& data,
+                               const std::string& data_dir) {
+  run::require_named_or_made_here(checkpoint.path, checkpoint.config.data, checkpoint.origin,
+                                  !data.empty() || !data_dir.empty());
+  data::DataRequest request{data.empty() ? checkpoint.config.data : data, data_dir};
   request.subset = checkpoint.config.subset;
   request.shape = checkpoint.image;
   request.classes = checkpoint.classes;

@@ -24,6 +24,7 @@ struct Checkpoint {
   data::ImageShape image;            ///< of that data …
   data::InputScale scale;            ///< … and the scale of the net's input
   std::vector<std::string> classes;  ///< their names
+  std::string origin;                ///< of the run, as config.json has it
   TrainState state;
   DigitNet net{nullptr};               ///< with its weights and statistics
   std::vector<torch::Tensor> momenta;  ///< of each of its parameters; none before the first step
@@ -33,8 +34,6 @@ struct Checkpoint {
 void save_checkpoint(const std::string& path, const std::string& config, const TrainState& state,
                      const DigitNet& net, const torch::optim::SGD& optimizer);
 
-constexpr uint64_t largest_checkpoint = uint64_t{1} << 32;
-
 /// Reads a file from its bytes. Throws FileError where it is damaged, of another
 /// program, or holds anything that a run of its config does not: a tensor too many or too few, one
 /// of another type or shape, a number that is not finite, a state that no training reaches.
@@ -42,8 +41,10 @@ Checkpoint parse_checkpoint(io::Bytes bytes, const std::string& path);
 Checkpoint read_checkpoint(const std::string& path);
 
 /// Its test images, in the shape of its net and with the labels of its classes, be they a user's
-/// own; with a name of another data set those.
-data::DataRequest test_request(const Checkpoint& checkpoint, const std::string& data = "");
+/// own; with a name of another data set those. Throws FileError where it names a folder that may not
+/// be read unasked (run/origin.h).
+data::DataRequest test_request(const Checkpoint& checkpoint, const std::string& data,
+                               const std::string& data_dir);
 
 /// The momenta of the net's parameters; none before the first step.
 std::vector<torch::Tensor> momenta_of(const DigitNet& net, const torch::optim::SGD& optimizer);

@@ -12,8 +12,6 @@
 namespace orthobatch::train {
 namespace {
 
-constexpr int64_t images_at_once = 500;
-
 /// Makes it that of all ranks; returns the sum of their losses.
 double sum_over_ranks(Evaluation& result, double loss_sum, ranks::Ranks& ranks) {
   if (ranks.alone()) return loss_sum;
@@ -53,6 +51,7 @@ std::optional<Evaluation> evaluate(DigitNet& net, const data::ImageSet& images,
   Evaluation result;
   result.confusion.assign(images.classes, std::vector<int64_t>(images.classes));
   double loss_sum = 0;
+  const int64_t images_at_once = net->images_at_once();
   const int64_t end = ranks.share_of_work().last(images.count());
   for (int64_t start = ranks.share_of_work().first(images.count()); start < end && !stop;
        start += images_at_once) {

@@ -6,6 +6,7 @@
 #include <torch/nn/modules/pooling.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "orthobatch/tools.h"
@@ -38,7 +39,12 @@ DigitNetImpl::DigitNetImpl(const data::ImageShape& image, const run::NetConfig& 
         Block(channels, run::padding_of(config, block), block, config.sample_stride)));
     channels = block.channels;
   }
-  const auto [height, width] = run::map_sizes(config, image.height, image.width).back();
+  const auto sizes = run::map_sizes(config, image.height, image.width);
+  largest_map_ = image.height * image.width * image.channels;
+  for (size_t k = 0; k < config.blocks.size(); ++k)
+    largest_map_ = std::max(largest_map_,
+                            sizes[k + 1].first * sizes[k + 1].second * config.blocks[k].channels);
+  const auto [height, width] = sizes.back();
   const int64_t places = height * width;
   flat_scale_ = std::pow(static_cast<double>(places), -config.flat_exponent);
   fc = register_module(
@@ -106,6 +112,11 @@ torch::nn::Sequential DigitNetImpl::as_sequential() const {
   scaled->bias.set_data(fc->bias.detach().clone());
   out->push_back("fc", scaled);
   return out;
+}
+
+int64_t DigitNetImpl::images_at_once() const {
+  constexpr int64_t bytes = int64_t{1} << 28, most = 500;
+  return std::clamp<int64_t>(bytes / (4 * largest_map_), 1, most);
 }
 
 void DigitNetImpl::set_alpha(double alpha) {

@@ -43,6 +43,9 @@ class DigitNetImpl : public torch::nn::Module {
   /// α of every layer's running average.
   void set_alpha(double alpha);
 
+  /// How many images to give it at once, where they are many: 500, or fewer that take 256 MiB.
+  int64_t images_at_once() const;
+
   std::vector<Block> blocks;
   torch::nn::Linear fc{nullptr};
 
@@ -53,6 +56,7 @@ class DigitNetImpl : public torch::nn::Module {
 
   run::Head head_;
   double flat_scale_;
+  int64_t largest_map_;  ///< numbers that a block, or an image, has at most
   // Over the modules above, and not among this net's own: null where a layer is not folded.
   std::vector<FoldedConv2d> folded_;  // layer k into the convolution of block k + 1
   FoldedLinear folded_fc_{nullptr};

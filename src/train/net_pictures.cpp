@@ -12,6 +12,7 @@
 #include "orthobatch/spec.h"
 #include "run/names.h"
 #include "run/settings.h"
+#include "train/resume.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 
@@ -108,10 +109,7 @@ void draw_pictures(const std::string& folder, const data::DataSet& data,
                    const run::TrainConfig& config) {
   const std::string best = io::join_path(folder, run::best_name);
   if (!io::file_exists(best)) return;
-  Checkpoint checkpoint = read_checkpoint(best);
-  for (const io::Difference& d :
-       io::differences(run::deciding_settings(config), run::deciding_settings(checkpoint.config)))
-    throw io::FileError(best, d.key, d.expected.dump(), d.found.dump() + ": it is of another run");
+  Checkpoint checkpoint = read_best(folder);
   const ordered_json pictures = net_pictures(checkpoint.net, data, config, checkpoint.state.epoch);
   io::write_file(io::join_path(folder, run::pictures_name), pictures.dump() + "\n");
 }

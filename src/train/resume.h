@@ -15,6 +15,7 @@ namespace orthobatch::train {
 struct Resumption {
   run::TrainConfig config;               ///< config.json's, with the changes asked for
   std::optional<Checkpoint> checkpoint;  ///< none: the run has not begun
+  std::string origin;                    ///< config.json's
   std::string complaint;  ///< what is wrong with a newer checkpoint that was passed over
   std::string metrics;    ///< the lines of the epochs that the checkpoint has made, …
   std::vector<run::EpochRecord> epochs;  ///< … and what they say
@@ -26,6 +27,13 @@ struct Resumption {
 /// What a config.json says, with these changes made; checked. `name` is the file's, for errors.
 run::TrainConfig config_with(nlohmann::json object, const std::vector<run::Setting>& changes,
                              const std::string& name);
+
+/// Throws FileError, naming what differs, where a checkpoint is not of the run in a folder: of its
+/// config.json and metrics.jsonl, as far as they are there.
+void require_of_run(const Checkpoint& checkpoint, const std::string& folder);
+
+/// `best` of a run's folder. Throws as require_of_run.
+Checkpoint read_best(const std::string& folder);
 
 /// Reads config.json, the newest checkpoint that is whole, and metrics.jsonl. Throws FileError
 /// where they are not of one run, naming what differs; where a checkpoint is there and cannot be

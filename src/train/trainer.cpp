@@ -18,6 +18,7 @@
 #include "orthobatch/modules.h"
 #include "orthobatch/tools.h"
 #include "orthobatch/version.h"
+#include "run/origin.h"
 #include "train/metrics.h"
 
 namespace orthobatch::train {
@@ -33,21 +34,23 @@ double seconds_since(Clock::time_point start) {
 constexpr int64_t refresh_batch = 500;
 constexpr double largest_weight = 1e6;  // of a net that still trains
 
+/// The rules with batches that there are images for: what the schedule says is what is done.
+run::ScheduleRules rules_for(run::ScheduleRules rules, int64_t images) {
+  const int64_t most = std::max<int64_t>(2, images);
+  rules.batch = std::min(rules.batch, most);
+  rules.max_batch = std::min(rules.max_batch, most);
+  return rules;
+}
+
 }  // namespace
 
 ordered_json describe_data(const data::DataSet& data) {
-  io::Md5 labels;
-  for (const data::ImageSet* set : {&data.train, &data.test})
-    for (const data::Label label : set->labels) {
-      const uint8_t bytes[] = {static_cast<uint8_t>(label), static_cast<uint8_t>(label >> 8)};
-      labels.update(bytes, set->classes <= 256 ? 1 : 2);
-    }
   ordered_json out = {{"train_images", data.train.count()},
                       {"test_images", data.test.count()},
                       {"image", {data.train.height, data.train.width, data.train.channels}},
                       {"mean", data.scale.mean},
                       {"deviation", data.scale.deviation},
-                      {"labels_md5", labels.hex()}};
+                      {"md5", data.checksum}};
   if (data.own || data.classes != data::digit_names()) out["classes"] = data.classes;
   return out;
 }
@@ -74,7 +77,7 @@ Trainer::Trainer(const run::TrainConfig& config, const data::DataSet& data, cons
       progress_(progress),
       stop_(stop),
       ranks_(ranks),
-      schedule_(config.schedule),
+      schedule_(rules_for(config.schedule, data.train.count())),
       loader_(data.train, data.scale, config.augment, config.seed, config.augment_threads,
               ranks.share_of_work()) {
   if (batch_now() < ranks.size())
@@ -84,6 +87,7 @@ Trainer::Trainer(const run::TrainConfig& config, const data::DataSet& data, cons
   ordered_json text = {{"version", ORTHOBATCH_VERSION}};
   text.update(to_json(config_));
   text["found"] = describe_data(data);
+  if (folder_ && data.own) text["origin"] = run::origin_of(folder_->path(), data.folder);
   config_text_ = text.dump(2) + "\n";
 }
 
