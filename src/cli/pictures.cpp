@@ -74,7 +74,7 @@ io::Picture confusion_picture(const data::Confusion& confusion,
   const auto name_of = [&](int k) { return named ? drawn_name(names[k]) : std::to_string(k); };
   const int widest = named ? widest_name(names, scale) : io::Picture::text_width("0000", scale);
   const bool upwards = named && widest > cell - 4;
-  const int left = 80 + widest, top = (upwards ? widest : letter) + 46;
+  const int left = 92 + widest, top = (upwards ? widest : letter) + 46;
   io::Picture picture(left + classes * cell + 20, top + classes * cell + 20, paper_grey);
   const auto centred = [&](int cx, int cy, const std::string& text, uint8_t grey) {
     picture.text(cx - io::Picture::text_width(text, scale) / 2, cy - 7, text, scale, grey);
