@@ -26,17 +26,20 @@ void each_test(const Visit& visit) {
 
 /// Prints every failure once more when all tests have run: the reason stands last.
 class Reasons : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo& test) override {
+    test_ = std::string(test.test_suite_name()) + "." + test.name() + "\n";
+  }
   void OnTestPartResult(const testing::TestPartResult& part) override {
     if (!part.failed()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    reasons_ += test ? std::string(test->test_suite_name()) + "." + test->name() + "\n" : "";
+    reasons_ += test_;  // to ask the UnitTest here would wait for a lock that its caller holds
     reasons_ += std::string(part.file_name() ? part.file_name() : "") + ":" +
                 std::to_string(part.line_number()) + ": " + part.summary() + "\n";
   }
+  void OnTestEnd(const testing::TestInfo&) override { test_.clear(); }
   void OnTestProgramEnd(const testing::UnitTest&) override {
     if (!reasons_.empty()) std::printf("\nFailed:\n%.8000s", reasons_.c_str());
   }
-  std::string reasons_;
+  std::string test_, reasons_;
 };
 
 }  // namespace
