@@ -181,7 +181,8 @@ TEST(Experiments, AMistakeIsPointedAt) {
        "my.json: claims[0]: pairs: expected pairs of two rows, found \"BN\""},
       {R"json({"rows": [{"layer": "BN"}],
           "claims": [{"claim": "x", "of": "best_eror", "pairs": [["BN", "BN"]]}]})json",
-       "my.json: claims[0]: of: expected best_error, first_error or train_loss, found 'best_eror'; "
+       "my.json: claims[0]: of: expected best_error, first_error, train_loss or epochs_to_best, "
+       "found 'best_eror'; "
        "did "
        "you mean 'best_error'?"},
       {R"json({"rows": [{"layer": "BN"}],
