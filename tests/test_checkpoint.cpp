@@ -314,7 +314,6 @@ TEST(Checkpoints, WhatASmallFileAsksForIsLookedAtFirst) {
     });
   };
   expect_refused(with_found("image", {4096, 4096, 4096}), "channels, 1 or 3, as image");
-  expect_refused(with_found("image", {4096, 4096, 1}), "a map of at most 1024 MiB an image");
   for (const char* name : {"a\x1b[2J", "a\xc2\x9b", "a\xe2\x80\xae", "two\nlines"})
     expect_refused(with_found("classes", {name, "b"}), "without control characters as classes");
 }

@@ -271,7 +271,7 @@ TEST(Trainer, TheBatchThatIsToldIsTheOneThatIsUsed) {
   const TemporaryFolder folder;
   test::whole_run(folder.path("run"), config);
   const auto lines = test::metrics_of(folder.path("run"));  // of 640 images
-  EXPECT_EQ(lines.at(1).at("decision").at("action"), "batch 512 -> 640");
+  EXPECT_EQ(lines.at(1).at("decision").at("action"), "batch 512 -> 640, learning rate 1e-6 -> 7.5e-7");
   EXPECT_EQ(lines.at(2).at("batch"), 640);
   EXPECT_EQ(lines.at(2).at("decision").at("action").get<std::string>().find("batch"),
             std::string::npos);

@@ -9,8 +9,9 @@ namespace fs = std::filesystem;
 
 /// With a slash at its end, so that one folder is in another where its path begins with it.
 std::string real_folder(const std::string& path) {
-  std::error_code ignored;
-  const std::string out = fs::weakly_canonical(path, ignored).string();
+  std::error_code error;
+  std::string out = fs::weakly_canonical(path, error).string();
+  if (error) out = path;  // a link that leads nowhere: whoever opens it says so
   return out == "/" ? out : out + "/";
 }
 

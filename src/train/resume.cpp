@@ -193,11 +193,12 @@ run::TrainConfig config_with(json object, const std::vector<run::Setting>& chang
   return config;
 }
 
-void require_of_run(const Checkpoint& checkpoint, const std::string& folder) {
+void require_of_run(const Checkpoint& checkpoint, const std::string& folder,
+                    const std::vector<run::Setting>& changes) {
   const std::string path = io::join_path(folder, run::config_name);
   if (name_taken(path)) {
     const json config = io::parse_json(io::read_text(path), path);
-    changes_ahead(config, checkpoint, {}, path);
+    changes_ahead(config, checkpoint, changes, path);
   }
   const std::string metrics = io::join_path(folder, run::metrics_name);
   if (name_taken(metrics)) lines_of(metrics, checkpoint);
@@ -230,7 +231,8 @@ Resumption open_run(const RunFolder& folder, const std::vector<run::Setting>& ch
   out.metrics = lines_of(folder.metrics(), checkpoint);
   out.epochs = epochs_of(out.metrics, folder.metrics());
   require_best_epoch(checkpoint, out.epochs);
-  if (const auto best = whole_checkpoint(folder.best())) require_of_run(*best, folder.path());
+  if (const auto best = whole_checkpoint(folder.best()))
+    require_of_run(*best, folder.path(), changes);
   if (out.config.epochs < checkpoint.state.epoch)
     throw std::invalid_argument(
         fmt::format("epochs: expected {} or more, which {} has made already, found {}",

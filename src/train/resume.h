@@ -29,8 +29,9 @@ run::TrainConfig config_with(nlohmann::json object, const std::vector<run::Setti
                              const std::string& name);
 
 /// Throws FileError, naming what differs, where a checkpoint is not of the run in a folder: of its
-/// config.json and metrics.jsonl, as far as they are there.
-void require_of_run(const Checkpoint& checkpoint, const std::string& folder);
+/// config.json, unless `changes` undo the difference, and metrics.jsonl, as far as they are there.
+void require_of_run(const Checkpoint& checkpoint, const std::string& folder,
+                    const std::vector<run::Setting>& changes = {});
 
 /// `best` of a run's folder. Throws as require_of_run.
 Checkpoint read_best(const std::string& folder);
