@@ -145,7 +145,9 @@ try {
   console.log(`opened in ${openings.map(Math.round).join(", ")} ms`);
   assert(Math.min(...openings) < 1000, `expected to open in under a second, took ${openings} ms`);
 
-  const pairsOf = (name) => experimentOf(name).claims.flatMap((claim) => claim.pairs).length;
+  const claimsOf = (name) => JSON.parse(fs.readFileSync(path.join(folder, `${name}.experiment.json`), "utf8")).claims;
+  const pairsOf = (name) => claimsOf(name).flatMap((claim) => claim.pairs).length;
+  const texts = ["mnist", "svhn", "small/renyi"].flatMap(claimsOf).map(({ claim }) => claim);
   // Tables: every row, the paper's numbers, a diverged row without one.
   for (const [name, rows] of [
     ["mnist", 5],
@@ -154,6 +156,7 @@ try {
     ["verdict", 10],
     ["mnist-claims", pairsOf("mnist")],
     ["svhn-claims", pairsOf("svhn")],
+    ["claims", new Set(texts).size],
   ])
     assert.equal(await page.locator(`table[data-table="${name}"] tbody tr`).count(), rows, `rows of ${name}`);
   const zcae = page.locator('table[data-table="mnist"] tbody tr', { hasText: "ZCAE" });
@@ -190,6 +193,8 @@ try {
       section.locator('figure[data-figure="Training loss inside the epochs"]'),
       `${name}: inside the epochs`,
     );
+    if (name !== "gradients")
+      assert.equal(await section.locator('figure[data-figure="Batch and learning rate"] .plot canvas').count(), 2);
     assert.equal(
       await section.locator('figure[data-figure="What each layer was given"] .plot canvas').count(),
       3,

@@ -33,7 +33,7 @@ function seriesOfCurves(curves) {
       dash: c.dash,
       spanGaps: true,
       ...(c.steps ? { paths: uPlot.paths.stepped({ align: -1 }) } : {}),
-      points: { show: c.x.length < 40, size: 5, fill: c.color, stroke: c.color },
+      points: { show: !c.steps && c.x.length < 40, size: 5, fill: c.color, stroke: c.color },
     });
     if (!c.low) return;
     const hidden = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };

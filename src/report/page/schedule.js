@@ -6,7 +6,10 @@ function scheduleFigure(experiment) {
   const describe = () => {
     const plotOf = (title, values) => ({
       title,
-      curves: experiment.rows.map((row) => ({ ...curveOf(row, experiment, values, "epoch"), steps: true })),
+      curves: experiment.rows.map((row) => ({
+        ...curveOf(row, experiment, values, "epoch"),
+        ...{ steps: true, low: null, high: null, end: "" },
+      })),
       xLabel: "epoch",
       xFormat: (x) => `epoch ${short(x)}`,
       yLabel: title,
@@ -17,6 +20,6 @@ function scheduleFigure(experiment) {
   };
   return figure("Batch and learning rate", describe, {
     wide: true,
-    note: "what the rules made of each row’s training loss; the mean over seeds and their range",
+    note: "what the rules made of each row’s training loss, the mean over seeds",
   });
 }
