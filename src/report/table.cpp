@@ -97,7 +97,8 @@ std::string to_markdown(const Table& table) {
   for (auto& row : marked.rows)
     for (Cell& cell : row)
       cell.text = cell.row ? markdown_code(cell.text) : markdown_text(cell.text);
-  const TextRows rows = text_rows(marked);
+  TextRows rows = text_rows(marked);
+  for (std::string& name : rows[0]) name = markdown_text(name);
   std::string out = markdown_row(rows[0]);
   out += markdown_row(std::vector<std::string>(rows[0].size(), "---"));
   for (size_t r = 1; r < rows.size(); ++r) out += markdown_row(rows[r]);
