@@ -31,7 +31,7 @@ class BuildWithOperators(build_py):
                  "-DORTHOBATCH_BUILD_PYTHON=ON", f"-DORTHOBATCH_PYTHON={sys.executable}"],
                 check=True,
             )  # fmt: skip
-        subprocess.run(["cmake", "--build", tree, "--target", "orthobatch"], check=True)
+        subprocess.run(["cmake", "--build", tree, "--target", LIBRARY], check=True)
         shutil.copy2(Path(tree) / LIBRARY, Path(self.build_lib) / "orthobatch" / LIBRARY)
 
 

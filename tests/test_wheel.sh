@@ -13,7 +13,7 @@ cd "$folder"
 ORTHOBATCH_BUILD_DIR=$build "$python" -m pip wheel . --no-build-isolation -w wheel >pip.log 2>&1 || { cat pip.log >&2; exit 1; }
 wheel=$(ls wheel/orthobatch-*-py3-none-linux_*.whl)
 "$python" -m zipfile -e "$wheel" unpacked
-cmake --install "$build" --prefix "$folder/prefix" --component python >/dev/null
+for component in library python; do cmake --install "$build" --prefix "$folder/prefix" --component $component >/dev/null; done
 
 cat >use.py <<'END'
 import sys
