@@ -122,8 +122,8 @@ if(ORTHOBATCH_BUILD_CLI)
 endif()
 if(with_python)
   orthobatch_same_torch(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS python3-torch)
-  string(PREPEND CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3, ")
-  set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS ON)
+  # The library that it loads is the other package's.
+  string(PREPEND CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3, liborthobatch${soversion} (= ${package_version}), ")
   set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
     ${PROJECT_SOURCE_DIR}/cmake/debian/postinst ${PROJECT_SOURCE_DIR}/cmake/debian/prerm)
   orthobatch_package(python python3-orthobatch python "whitening layers for PyTorch"

