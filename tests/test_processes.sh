@@ -250,9 +250,9 @@ with() {
 }
 with RANK=0 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=$port \
   1 'no store at 192.0.2.1' train --data synthetic --timeout 1
-with RANK=2 WORLD_SIZE=2 1 'RANK: expected a whole number, 0 to 1' train --data synthetic
+with RANK=2 WORLD_SIZE=2 2 'RANK: expected a whole number, 0 to 1' train --data synthetic
 with RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
-  1 'processes: expected WORLD_SIZE, 2' train --data synthetic --processes 3
+  2 'processes: expected WORLD_SIZE, 2' train --data synthetic --processes 3
 expect 2 'batch: expected an image for each of 3 processes' train --data synthetic --batch 2 --processes 3
 expect 1 'an image of a batch for each of 3 processes, found 2 images' train --data synthetic --subset 2 --processes 3 \
   --out few
