@@ -230,9 +230,15 @@ TEST_F(OwnData, TheChecksumIsOfAllPixelsAndLabels) {
     EXPECT_EQ(other.scale.mean, data.scale.mean);
     EXPECT_THROW(require_same_data(describe_data(data), other, "run"), std::invalid_argument);
   };
+  const auto& labels = data.train.labels;
+  const auto k = std::find_if(labels.begin(), labels.end(),
+                              [&](Label label) { return label != labels.front(); }) -
+                 labels.begin();
+  ASSERT_LT(k, data.train.count());
+  const auto pixel = k * static_cast<int64_t>(data.train.pixels.size()) / data.train.count();
   changed([](DataSet& d) { d.test.pixels.front() ^= 1; });
-  changed([](DataSet& d) { std::swap(d.train.pixels[0], d.train.pixels[7 * 256]); });
-  changed([](DataSet& d) { std::swap(d.train.labels.front(), d.train.labels.back()); });
+  changed([&](DataSet& d) { std::swap(d.train.pixels[0], d.train.pixels[pixel]); });
+  changed([&](DataSet& d) { std::swap(d.train.labels[0], d.train.labels[k]); });
   EXPECT_NO_THROW(require_same_data(describe_data(data), data, "run"));
 }
 
