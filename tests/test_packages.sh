@@ -60,7 +60,7 @@ while read -r file; do
   readelf -d "$file" | grep -E 'RPATH|RUNPATH' && fail "$file: a path of libraries"
   readelf -S "$file" | grep -q '\.symtab' && fail "$file: not stripped"
 done < <(find "$root" -type f \( -name '*.so*' -o -path '*/bin/*' \))
-libraries=$(dirname "$(find "$root/usr/lib" -name liborthobatch.so)")
+libraries=$(dirname "$(find "$root/usr/lib" -maxdepth 2 -name liborthobatch.so)")
 
 # The program, in a folder of its own.
 program=$root/usr/bin/orthobatch

@@ -158,7 +158,7 @@ printf '{"ep%sochs": 3}' "$c1$bidi" > keys.json
 silent 1 train --config keys.json
 printf '{"layer": "ZCA%s"}' "$c1$bidi" > value.json
 silent 1 train --config value.json
-silent 1 train --data "./$name"
+silent 2 train --data "./$name"
 silent 1 eval "./$name"
 silent 2 data verify "./$name"
 mkdir -p "odd/a$c1" "odd/b$bidi" && cp private/0/*.png "odd/a$c1/" && cp private/1/*.png "odd/b$bidi/"
