@@ -1,12 +1,12 @@
 # Debian packages, made by cpack in a build tree:
 #
 #   liborthobatch-dev     headers, CMake package, pkg-config file, the library to link with
-#   liborthobatch0.2      the shared library
+#   liborthobatch1        the shared library; its number is the major version, as in the soname
 #   orthobatch            the program, its man page and its completion for bash
 #   python3-orthobatch    the Python package with its operators
 #
-# They are for the Debian they are made on, and its version is part of theirs (0.2.0-1~deb12), so that an upgrade of the
-# system takes those made for it. Program and operators have the layers in them and need none of the other packages.
+# They are for the Debian they are made on, and its version is part of theirs (1.0.0-1~deb12), so that an upgrade of the
+# system takes those made for it. The program has the layers in it; the Python package loads the shared library.
 
 include(CPackComponent)
 set(CPACK_GENERATOR DEB)
@@ -50,6 +50,11 @@ configure_file(cmake/debian/copyright.in ${documents}/copyright @ONLY)
 configure_file(cmake/debian/changelog.in ${documents}/changelog.Debian @ONLY)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS LICENSE)
 
+# README, docs and examples, in every package but that of the library.
+file(GLOB pages CONFIGURE_DEPENDS docs/*.md docs/*.png)
+file(GLOB results CONFIGURE_DEPENDS docs/results/*.md docs/results/*.png)
+file(GLOB examples CONFIGURE_DEPENDS examples/*)
+
 # orthobatch_package(GROUP NAME SECTION SUMMARY TEXT COMPONENT…): a package of these components.
 function(orthobatch_package group name section summary text)
   set(folder ${CMAKE_INSTALL_DATADIR}/doc/${name})
@@ -57,6 +62,12 @@ function(orthobatch_package group name section summary text)
     COMPONENT ${group}_documents EXCLUDE_FROM_ALL)
   install(FILES CHANGELOG.md DESTINATION ${folder} RENAME changelog COMPONENT ${group}_documents EXCLUDE_FROM_ALL)
   orthobatch_compressed(${group}_documents ${folder}/changelog ${folder}/changelog.Debian)
+  if(NOT group STREQUAL "library")
+    install(FILES README.md DESTINATION ${folder} COMPONENT ${group}_documents EXCLUDE_FROM_ALL)
+    install(FILES ${pages} DESTINATION ${folder}/docs COMPONENT ${group}_documents EXCLUDE_FROM_ALL)
+    install(FILES ${results} DESTINATION ${folder}/docs/results COMPONENT ${group}_documents EXCLUDE_FROM_ALL)
+    install(FILES ${examples} DESTINATION ${folder}/examples COMPONENT ${group}_documents EXCLUDE_FROM_ALL)
+  endif()
   cpack_add_component_group(${group})
   foreach(component ${ARGN} ${group}_documents)
     cpack_add_component(${component} GROUP ${group})
@@ -93,7 +104,7 @@ endfunction()
 
 set(about "orthobatch has layers that whiten what goes through a net, in place of batch\nnormalization: ZCA, PCA, \
 LDL and others, with exact gradients.")
-set(soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set(soversion ${PROJECT_VERSION_MAJOR})
 
 orthobatch_same_torch(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS libtorch-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "cmake, pkgconf")

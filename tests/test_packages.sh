@@ -15,7 +15,7 @@ must() { "$@" >log 2>&1 || fail "$*: $(tail -n 20 log)"; }
 
 cpack -G DEB --config "$build/CPackConfig.cmake" -B "$work/debs" >cpack.log 2>&1 || { cat cpack.log; exit 1; }
 version=$("$program" --version | sed -n '1s/.* //p')
-series=${version%.*}
+series=${version%%.*}
 names="liborthobatch-dev liborthobatch$series orthobatch"
 [ "$python" = none ] || names+=" python3-orthobatch"
 
@@ -39,7 +39,9 @@ for name in $names; do
   dpkg-deb -f "$deb" Description Maintainer Section | grep -q . || fail "$name: no description"
   dpkg-deb -c "$deb" >list
   grep -vE '^(-rw-r--r--|-rwxr-xr-x|drwxr-xr-x|lrwxrwxrwx) root/root ' list && fail "$name: modes or owners"
-  for file in copyright changelog.gz changelog.Debian.gz; do
+  documents='copyright changelog.gz changelog.Debian.gz'
+  [ "$name" = "liborthobatch$series" ] || documents+=' README.md docs/python.md docs/results/README.md examples/train_cifar10.py'
+  for file in $documents; do
     grep -q "/usr/share/doc/$name/$file\$" list || fail "$name: expected $file"
   done
   dpkg-deb -x "$deb" "$root"

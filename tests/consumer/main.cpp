@@ -1,16 +1,16 @@
-// A stranger's project: the README's example against the installed package.
+// A user's project: the README's example against the installed package.
 #include <orthobatch/orthobatch.h>
 #include <torch/torch.h>
 
 #include <iostream>
 
+// clang-format off: the lines are the README's
 int main() {
   using namespace torch::nn;
   torch::manual_seed(0);
-  Sequential net(Conv2d(Conv2dOptions(3, 16, 3).padding(1)), ReLU(),
-                 orthobatch::BatchOrtho2d(16, "ZCA(1e-5)"),  // was BatchNorm2d(16)
+  Sequential net(Conv2d(3, 16, 3), ReLU(), orthobatch::BatchOrtho2d(16, "ZCA(1e-5)"),  // was BatchNorm2d(16)
                  Conv2d(16, 32, 3), ReLU(), AdaptiveAvgPool2d(1), Flatten(), Linear(32, 10));
-  net = orthobatch::fold_training(net);  // the layer goes into the weights of the next convolution
+  net = orthobatch::fold_training(net);  // optional: merges the layer into the next convolution, in training too
   try {
     auto loss = net->forward(torch::randn({32, 3, 28, 28})).square().mean();
     loss.backward();

@@ -1,7 +1,6 @@
-# Installs the build into a fresh prefix, builds the consumer against it alone, and runs it.
+# Installs the build into a fresh prefix, builds the consumer and the example against it alone, and runs them.
 set(prefix ${BUILD}/consumer-prefix)
-set(tree ${BUILD}/consumer-build)
-file(REMOVE_RECURSE ${prefix} ${tree})
+file(REMOVE_RECURSE ${prefix})
 
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
@@ -11,10 +10,16 @@ function(run)
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
-run(${CMAKE_COMMAND} -S ${SOURCE} -B ${tree} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_FLAGS=${FLAGS})
-run(${CMAKE_COMMAND} --build ${tree})
-run(${tree}/consumer)
+foreach(project "consumer:${SOURCE}/tests/consumer" "train:${SOURCE}/examples")
+  string(REGEX MATCH "^([^:]*):(.*)$" _ "${project}")
+  set(program ${CMAKE_MATCH_1})
+  set(tree ${BUILD}/${program}-build)
+  file(REMOVE_RECURSE ${tree})
+  run(${CMAKE_COMMAND} -S ${CMAKE_MATCH_2} -B ${tree} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
+      -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_FLAGS=${FLAGS})
+  run(${CMAKE_COMMAND} --build ${tree})
+  run(${tree}/${program})
+endforeach()
 if(EXISTS ${prefix}/bin/orthobatch)
   run(${prefix}/bin/orthobatch --version)
 endif()
