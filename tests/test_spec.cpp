@@ -95,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"ZCA(x)", 4, "no argument 'x', expected eps, K, group_size or gradient"},
         BadSpec{"ZCA(-1)", 4, "eps must be a number ≥ 0, found -1"},
         BadSpec{"ZCA(inf)", 4, "eps must be"}, BadSpec{"ZCA(nan)", 4, "no argument 'nan'"},
-        BadSpec{"ZCA(1e-5,0)", 9, "K must be a number > 0"},
+        BadSpec{"ZCA(1e-5,0)", 9, "K must be a number ≥ 1"},
+        BadSpec{"ZCAM(1e-5,1/10)", 10, "K must be a number ≥ 1"},  // c in the place of K
         BadSpec{"ZCA(1,2,3)", 8, "takes 2 values without a name (eps,K)"},
         BadSpec{"ZCA(1e-5,K=3,4)", 13, "must come before the named"},
         BadSpec{"ZCA(1e-5,eps=3)", 9, "'eps' is given twice"},

@@ -21,13 +21,13 @@ struct BatchOrthoOptions {
   /// `num_features` is C of an (N, C, …) input, at least 1.
   BatchOrthoOptions(
       int64_t num_features,  // NOLINT(google-explicit-constructor): as torch's options
-      LayerSpec spec = "ZCA(1e-5)")
+      LayerSpec spec = default_spec)
       : num_features_(num_features), spec_(std::move(spec)) {}
 
   /// C of an (N, C, …) input. Changing it after construction has no effect.
   TORCH_ARG(int64_t, num_features);
 
-  /// The layer, as parsed from text. Default: ZCA(1e-5). Changing it later has no effect.
+  /// The layer, as parsed from text. Default: `default_spec`. Changing it later has no effect.
   TORCH_ARG(LayerSpec, spec);
 
   /// The weight of a batch in the running average, 0 … 1, as in torch's BatchNorm; the paper's α is

@@ -21,6 +21,10 @@
 
 namespace orthobatch {
 
+/// The spec of a layer that is given none: safe to evaluate with running statistics, its cost linear in
+/// the channels (docs/choosing.md).
+inline constexpr const char* default_spec = "ZCAM(1e-5, c=1/10, group_size=16)";
+
 /// Which backward formulas a layer uses.
 enum class Gradient {
   exact,  ///< the derivative of what forward computes (docs/math.md)

@@ -41,3 +41,4 @@ def _load() -> Optional[str]:
 # Functions that are no operators, as they take addresses.
 functions = ctypes.CDLL(_load())
 ops = torch.ops.orthobatch
+DEFAULT_SPEC: str = ops.default_spec()

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Type, Union
 import torch
 from torch import Tensor, nn
 
-from ._library import ops
+from ._library import DEFAULT_SPEC, ops
 from .modules import BatchOrtho1d, BatchOrtho2d, BatchOrtho3d, BatchOrthoLayer
 from .processes import Group
 
@@ -137,7 +137,7 @@ def _like(norm: Any, spec: str, eps: Optional[float], path: str, options: Dict[s
 
 
 def convert(
-    module: nn.Module, spec: str = "ZCA(1e-5)", skip: Skip = None, *, eps: Optional[float] = None, **options: Any
+    module: nn.Module, spec: str = DEFAULT_SPEC, skip: Skip = None, *, eps: Optional[float] = None, **options: Any
 ) -> nn.Module:
     """Replaces every BatchNorm of a net, and every BatchOrtho layer of another spec, in place; returns the net.
 

@@ -5,7 +5,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from ._library import ops  # noqa: F401  (the operators are loaded)
+from ._library import DEFAULT_SPEC
 
 
 def batch_ortho(
@@ -15,7 +15,7 @@ def batch_ortho(
     weight: Optional[Tensor] = None,
     bias: Optional[Tensor] = None,
     skew: Optional[Tensor] = None,
-    spec: str = "ZCA(1e-5)",
+    spec: str = DEFAULT_SPEC,
     training: bool = False,
     momentum: Optional[float] = 0.1,
     sample_stride: int = 1,

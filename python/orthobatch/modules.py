@@ -8,7 +8,7 @@ import torch
 import torch.fx
 from torch import Tensor, nn
 
-from ._library import ops
+from ._library import DEFAULT_SPEC, ops
 from .processes import Group
 
 try:  # torch 2
@@ -47,7 +47,7 @@ class BatchOrthoLayer(nn.Module):
     _alone: List[int]  # no convolution consumes the output
 
     def __init__(
-        self, num_features: int, spec: str = "ZCA(1e-5)", momentum: Optional[float] = 0.1, affine: bool = True,
+        self, num_features: int, spec: str = DEFAULT_SPEC, momentum: Optional[float] = 0.1, affine: bool = True,
         track_running_stats: bool = True, running_average: str = "covariance", device: Optional[Any] = None,
         dtype: Optional[torch.dtype] = None, *, eps: Optional[float] = None, bias: bool = True, sample_stride: int = 1,
         process_group: Optional[Any] = None, name: str = "",

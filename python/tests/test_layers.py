@@ -410,4 +410,4 @@ def test_what_it_says_of_itself():
     result = orthobatch.check("ZCA(1e-5)", "close")
     assert result and result.rows[0].error < 1e-7 and "gamma" in str(result)
     assert not all(r.paper_error < 1e-7 for r in orthobatch.check("LDL(1e-5)").rows)
-    assert repr(BatchOrtho2d(8)) == 'BatchOrtho2d(8, "ZCA(1e-5)", momentum=0.1)'
+    assert repr(BatchOrtho2d(8)) == 'BatchOrtho2d(8, "ZCAM(1e-5,c=1/10,group_size=16)", momentum=0.1)'

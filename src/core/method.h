@@ -81,7 +81,6 @@ struct Parameter {
   double default_value = 0;
   double minimum = 0;
   double maximum = std::numeric_limits<double>::infinity();
-  bool above = false;   ///< the minimum itself is not allowed
   bool finite = false;  ///< nor is infinity
   Style style = Style::number;
   bool positional = true;   ///< may stand without its name, in the order of the list
@@ -130,7 +129,7 @@ inline Parameter clamp_parameter() {
   Parameter p;
   p.name = "K";
   p.default_value = 1e12;
-  p.above = true;
+  p.minimum = 1;  // less is a c in the place of K: ZCAM(1e-5, 1/10)
   p.meaning = "largest |1/(λi−λj)| in the gradient";
   return p;
 }

@@ -26,13 +26,13 @@ std::vector<std::string> method_names() {
 std::string range_text(const Parameter& p) {
   if (p.style == Parameter::Style::flag) return "0 or 1";
   const std::string kind = p.style == Parameter::Style::integer ? "a whole number" : "a number";
-  if (std::isinf(p.maximum)) return kind + (p.above ? " > " : " ≥ ") + base::number_text(p.minimum);
+  if (std::isinf(p.maximum)) return kind + " ≥ " + base::number_text(p.minimum);
   return kind + " from " + base::number_text(p.minimum) + " to " + base::number_text(p.maximum);
 }
 
 bool in_range(const Parameter& p, double x) {
   if (!(x >= p.minimum && x <= p.maximum)) return false;
-  if ((p.above && x == p.minimum) || (p.finite && std::isinf(x))) return false;
+  if (p.finite && std::isinf(x)) return false;
   return p.style == Parameter::Style::number || p.style == Parameter::Style::fraction ||
          x == std::floor(x);
 }

@@ -136,5 +136,7 @@ TORCH_LIBRARY_FRAGMENT(orthobatch, m) {
         });
   m.def("whiteness_error(Tensor z) -> float", orthobatch::whiteness_error);
   m.def("blas_advice() -> str", blas_advice);
+  m.def("default_spec() -> str",
+        [] { return orthobatch::to_string(orthobatch::parse(orthobatch::default_spec)); });
   m.def("version() -> str", [] { return std::string(ORTHOBATCH_VERSION); });
 }
