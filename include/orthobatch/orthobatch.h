@@ -8,6 +8,7 @@
 #include "orthobatch/diagnostics.h"    // IWYU pragma: export
 #include "orthobatch/errors.h"         // IWYU pragma: export
 #include "orthobatch/folded.h"         // IWYU pragma: export
+#include "orthobatch/functional.h"     // IWYU pragma: export
 #include "orthobatch/modules.h"        // IWYU pragma: export
 #include "orthobatch/options.h"        // IWYU pragma: export
 #include "orthobatch/process_group.h"  // IWYU pragma: export

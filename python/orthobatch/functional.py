@@ -1,6 +1,6 @@
 """The layers as functions of their tensors, as torch.nn.functional.batch_norm is."""
 
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -62,3 +62,36 @@ def batch_ortho(
     return torch.ops.orthobatch.step_(
         x, weight, bias, skew, running_mean, running_statistic, running_statistic_last, count, momentum, layer
     )[0]
+
+
+def whiten(x: Tensor, spec: str = "ZCA(1e-5)", return_map: bool = False) -> Any:
+    """T (x − μ) with the statistics of x itself: whitening as a function, without parameters or running averages.
+
+    Equivalent to ``(x - x.mean(0)) @ T.T`` with ``T = whitening_matrix(torch.cov(x.T, correction=0), spec)`` for x of
+    (N, C). The gradient is exact and finite, at equal eigenvalues and with fewer samples than channels too.
+
+    Args:
+        x: (N, C, …) of two to five dimensions; the channels are whitened over all other dimensions.
+        spec: as of the layers, without ``->W``: ``LDL(1e-5)`` for the inverse Cholesky factor.
+        return_map: return (output, T, μ), to whiten other data: T is C×C, μ is (C); both have their gradients.
+
+    >>> z = orthobatch.functional.whiten(torch.randn(256, 64), "LDL(1e-5)")
+    """
+    output, matrix, mean = torch.ops.orthobatch.whiten(x, spec, return_map)
+    return (output, matrix, mean) if return_map else output
+
+
+def whitening_matrix(covariance: Tensor, spec: str = "ZCA(1e-5)") -> Tensor:
+    """T of each covariance, with T Σ Tᵀ = I where Σ is regular and ε small.
+
+    Equivalent to ``U @ torch.diag(l.rsqrt()) @ U.T`` with ``l, U = torch.linalg.eigh(covariance + eps * I)`` for
+    ``ZCA(eps)``, but the gradient is finite at equal eigenvalues. N×N work runs on the CPU in double, the matrices of
+    a batch on all threads.
+
+    Args:
+        covariance: symmetric matrices (…, C, C); the result has their shape, type and device.
+        spec: as of the layers, without ``->W``; a ``group_size`` divides C.
+
+    >>> T = orthobatch.functional.whitening_matrix(torch.eye(16).repeat(64, 1, 1), "ZCA(1e-5)")
+    """
+    return torch.ops.orthobatch.whitening_matrix(covariance, spec)[0]

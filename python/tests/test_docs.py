@@ -14,7 +14,7 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/functions.md", "docs/python.md"])
 def test_examples(name, tmp_path, monkeypatch):
     pytest.importorskip("torchvision")
     code = blocks(ROOT / name, "python")

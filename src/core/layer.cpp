@@ -85,9 +85,12 @@ std::vector<int64_t> without_variance(const BlockMatrix& sigma) {
 /// work(b) for each block, the blocks on the threads where there is something to do.
 template <typename Work>
 void for_blocks(const BlockMatrix& blocks, const Work& work) {
-  constexpr int64_t enough = 16;  // channels of a block that are worth a thread
-  if (blocks.block() >= enough) return parallel_for(blocks.count(), work);
-  for (int64_t b = 0; b < blocks.count(); ++b) work(b);
+  constexpr int64_t enough = 16 * 16 * 16;  // a block of 16 channels is worth a thread
+  const int64_t width = std::max<int64_t>(blocks.block(), 1);
+  const int64_t grain = std::max<int64_t>(1, enough / (width * width * width));
+  parallel_ranges(blocks.count(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) work(b);
+  });
 }
 
 int64_t block_size(const LayerSpec& spec, int64_t channels) {

@@ -60,9 +60,9 @@ class Derivative : public torch::autograd::Node {
     variable_list saved;
     for (const auto& s : saved_) saved.push_back(s.unpack());
     Flags7 wanted{};
-    for (size_t k = 0; k < inputs; ++k) wanted[k] = task_should_compute_output(k);
+    for (size_t k = 0; k < num_outputs(); ++k) wanted[k] = task_should_compute_output(k);
     variable_list out = derive_(grads[0], saved, wanted);
-    for (size_t k = 0; k < inputs; ++k)
+    for (size_t k = 0; k < num_outputs(); ++k)
       if (!wanted[k]) out[k] = Tensor();
     return out;
   }
@@ -269,6 +269,42 @@ Tensors2 step(const Tensor& x, const OptionalTensor& weight, const OptionalTenso
   if (mean.has_value() && statistic.has_value() && count.has_value())
     track_operator().call(*mean, *statistic, last, *count, weight, std::get<1>(out), momentum,
                           layer);
+  return out;
+}
+
+Tensors2 whitening_matrix(const Tensor& covariance, string_view spec) {
+  static const auto forward = find_operator<WhiteningMatrix>("orthobatch::whitening_matrix");
+  static const auto backward =
+      find_operator<WhiteningMatrixBackward>("orthobatch::whitening_matrix_backward");
+  const auto node = node_for(
+      "OrthobatchWhiteningMatrix",
+      [text = std::string(spec.data(), spec.size())](const Tensor& grad, const variable_list& t,
+                                                     const Flags7&) -> variable_list {
+        return {backward.call(grad, t[0], t[1], text)};
+      },
+      covariance);
+  Tensors2 out = [&] {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return forward.call(covariance, spec);
+  }();
+  if (node) {
+    node->keep(std::get<1>(out));
+    torch::autograd::set_history(std::get<0>(out), node);
+  }
+  return out;
+}
+
+Tensor whitening_matrix_backward(const Tensor& grad, const Tensor& covariance, const Tensor& tape,
+                                 string_view spec) {
+  static const auto op =
+      find_operator<WhiteningMatrixBackward>("orthobatch::whitening_matrix_backward");
+  const auto node =
+      node_for("OrthobatchWhiteningMatrixBackward", refusal("whitening_matrix"), grad, covariance);
+  Tensor out = [&] {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return op.call(grad, covariance, tape, spec);
+  }();
+  if (node) torch::autograd::set_history(out, node);
   return out;
 }
 

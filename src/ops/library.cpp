@@ -77,6 +77,12 @@ TORCH_LIBRARY(orthobatch, m) {
          consumed_by_none + ") -> (Tensor output, Tensor tape)");
   define("conditioned(Tensor tape, Tensor? weight, str layer) -> (Tensor, Tensor)");
   define("initial(Tensor variance, Tensor? weight, str layer) -> (Tensor, Tensor)");
+  define("whitening_matrix(Tensor covariance, str spec) -> (Tensor matrix, Tensor tape)");
+  define(
+      "whitening_matrix_backward(Tensor grad, Tensor covariance, Tensor tape, str spec) -> Tensor");
+  define(
+      "whiten(Tensor x, str spec, bool return_map=False) -> (Tensor output, Tensor matrix, Tensor "
+      "mean)");
   define("average_map(" + parameters + ", " + averages + ", str layer) -> Tensor[]");
   define(
       "fold_behind(Tensor[] map, Tensor weight, Tensor? bias, int groups, bool transposed) -> "
@@ -104,6 +110,8 @@ TORCH_LIBRARY_IMPL(orthobatch, CompositeExplicitAutograd, m) {
   m.impl("track_", values::track);
   m.impl("conditioned", values::conditioned);
   m.impl("initial", values::initial);
+  m.impl("whitening_matrix", values::whitening_matrix);
+  m.impl("whitening_matrix_backward", values::whitening_matrix_backward);
   m.impl("average_map", inference::average_map);
   m.impl("fold_behind", inference::fold_behind);
   m.impl("fold_before", inference::fold_before);
@@ -112,6 +120,7 @@ TORCH_LIBRARY_IMPL(orthobatch, CompositeExplicitAutograd, m) {
 
 TORCH_LIBRARY_IMPL(orthobatch, CompositeImplicitAutograd, m) {
   m.impl("step_", orthobatch::ops::autograd::step);
+  m.impl("whiten", orthobatch::ops::autograd::whiten);
 }
 
 TORCH_LIBRARY_IMPL(orthobatch, Meta, m) {
@@ -120,6 +129,8 @@ TORCH_LIBRARY_IMPL(orthobatch, Meta, m) {
   m.impl("evaluate", meta::evaluate);
   m.impl("backward", meta::backward);
   m.impl("track_", meta::track);
+  m.impl("whitening_matrix", meta::whitening_matrix);
+  m.impl("whitening_matrix_backward", meta::whitening_matrix_backward);
 }
 
 TORCH_LIBRARY_IMPL(orthobatch, Autograd, m) {
@@ -127,6 +138,8 @@ TORCH_LIBRARY_IMPL(orthobatch, Autograd, m) {
   m.impl("train", autograd::train);
   m.impl("evaluate", autograd::evaluate);
   m.impl("backward", autograd::backward);
+  m.impl("whitening_matrix", autograd::whitening_matrix);
+  m.impl("whitening_matrix_backward", autograd::whitening_matrix_backward);
   m.impl("track_", torch::CppFunction::makeFallthrough());  // of constants
   for (const char* name :
        {"conditioned", "initial", "average_map", "fold_behind", "fold_before", "fold_alone"})

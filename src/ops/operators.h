@@ -16,6 +16,7 @@ namespace orthobatch::ops {
 using c10::string_view;
 using Tensors2 = std::tuple<Tensor, Tensor>;
 using Tensors7 = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Tensors3 = std::tuple<Tensor, Tensor, Tensor>;
 using Flags7 = std::array<bool, 7>;
 
 /// Z, or the output of what consumes it, and the batch's tape. A consumer is a convolution
@@ -62,6 +63,14 @@ using Conditioned = Tensors2(const Tensor& tape, const OptionalTensor& weight, s
 /// What running averages start as where only variances are known: statistic and last.
 using Initial = Tensors2(const Tensor& variance, const OptionalTensor& weight, string_view layer);
 
+// ------------------------------------------------------------------------ functions without state
+/// T of covariances (…, C, C), and a tape that holds what the way back needs.
+using WhiteningMatrix = Tensors2(const Tensor& covariance, string_view spec);
+using WhiteningMatrixBackward = Tensor(const Tensor& grad, const Tensor& covariance,
+                                       const Tensor& tape, string_view spec);
+/// T (x − μ) of (N, C, …), and T and μ, which are empty where they are not asked for.
+using Whiten = Tensors3(const Tensor& x, string_view spec, bool return_map);
+
 // ------------------------------------------------------------------------ folding for inference
 // A layer in evaluation as a list of tensors, double: P, center, offset of Z = P (X − center) + offset,
 // and (block of P, whether P X + q is as exact).
@@ -97,6 +106,8 @@ Backward backward;
 Track track;
 Conditioned conditioned;
 Initial initial;
+WhiteningMatrix whitening_matrix;
+WhiteningMatrixBackward whitening_matrix_backward;
 }  // namespace values
 namespace inference {
 AverageMap average_map;
@@ -109,6 +120,8 @@ Train train;
 Evaluate evaluate;
 Backward backward;
 Track track;
+WhiteningMatrix whitening_matrix;
+WhiteningMatrixBackward whitening_matrix_backward;
 }  // namespace meta
 namespace autograd {
 Train train;
@@ -116,6 +129,9 @@ Evaluate evaluate;
 Backward backward;
 Track track;
 Step step;
+Whiten whiten;
+WhiteningMatrix whitening_matrix;
+WhiteningMatrixBackward whitening_matrix_backward;
 void autocast(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 }  // namespace autograd
 

@@ -69,22 +69,30 @@ int64_t tape_size(const KnownLayer& layer) {
   return counts + layer.num_features + static_cast<int64_t>(blocks.values().size());
 }
 
+Tensor tape_of(core::Vector values, Made made) {
+  auto memo = std::make_unique<Memo>(Memo{std::move(values), std::move(made)});
+  double* const data = memo->values.data();
+  const auto size = static_cast<int64_t>(memo->values.size());
+  c10::Storage storage(c10::Storage::use_byte_size_t(), size * sizeof(double),
+                       c10::DataPtr(data, memo.release(), &free_memo, at::kCPU));
+  return at::empty({0}, at::kDouble).set_(storage, 0, {size}, {1});
+}
+
+Made made_of(const Tensor& tape) {
+  const Memo* memo = memo_of(tape);
+  return memo ? memo->made : Made{};
+}
+
 Tensor record(const core::Statistics& statistics, Made made, bool was_unfolded) {
-  auto memo = std::make_unique<Memo>();
   const core::Vector& covariance = statistics.covariance.values();
-  core::Vector& values = memo->values;
-  values.reserve(counts + statistics.mean.size() + covariance.size());
   const auto count = [](int64_t n) { return static_cast<double>(n); };
+  core::Vector values;
+  values.reserve(counts + statistics.mean.size() + covariance.size());
   values = {statistics.samples,           count(made.map->floored()),  count(made.map->null()),
             count(made.map->exchanges()), count(was_unfolded ? 1 : 0), count(made.map->empty())};
   values.insert(values.end(), statistics.mean.begin(), statistics.mean.end());
   values.insert(values.end(), covariance.begin(), covariance.end());
-  memo->made = std::move(made);
-  const auto size = static_cast<int64_t>(values.size());
-  double* const data = values.data();
-  c10::Storage storage(c10::Storage::use_byte_size_t(), size * sizeof(double),
-                       c10::DataPtr(data, memo.release(), &free_memo, at::kCPU));
-  return at::empty({0}, at::kDouble).set_(storage, 0, {size}, {1});
+  return tape_of(std::move(values), std::move(made));
 }
 
 Made replay(const Tensor& tape, const Call& call) {
