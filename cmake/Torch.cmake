@@ -12,7 +12,8 @@ if(python)
   execute_process(COMMAND ${python} ${PROJECT_SOURCE_DIR}/python/packaging/torch_of_python.py
     OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
   if(failed)
-    message(FATAL_ERROR "expected a Python with torch (pip install torch); found none in ${python}")
+    message(FATAL_ERROR "expected a Python with torch, found none in ${python}; install torch first, and build in that "
+      "environment (pip does; uv and build need --no-build-isolation)")
   endif()
 endif()
 if(ORTHOBATCH_TORCH_FROM_PYTHON OR EXISTS "${folder}/include/ATen/ATen.h")
