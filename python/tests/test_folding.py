@@ -1,7 +1,10 @@
 """Folding, in training and for inference, and exporting what was folded."""
 
 import copy
+import importlib.util
 import io
+import subprocess
+import sys
 
 import orthobatch
 import pytest
@@ -375,7 +378,8 @@ def test_fold_of_resnet():
 
 
 def test_onnx(tmp_path):
-    onnx = pytest.importorskip("onnx")
+    if importlib.util.find_spec("onnx") is None:
+        pytest.skip("no package onnx")
     model = PreActivation("ZCA(1e-5)")
     x = torch.randn(6, 3, 8, 8)
     model(x)
@@ -386,8 +390,9 @@ def test_onnx(tmp_path):
         orthobatch.fold(model), x, path, input_names=["x"], output_names=["y"],
         dynamic_axes={"x": {0: "batch"}}, **options,
     )  # fmt: skip
-    onnx.checker.check_model(onnx.load(path))
-    assert all(n.domain == "" for n in onnx.load(path).graph.node)
+    # By a process without torch: Debian's torch brings a libonnx of its own, and the two may not go together.
+    check = "import onnx, sys; m = onnx.load(sys.argv[1]); onnx.checker.check_model(m); assert not any(n.domain for n in m.graph.node)"
+    subprocess.run([sys.executable, "-c", check, path], check=True)
     if TORCH2:
         runtime = pytest.importorskip("onnxruntime")
         session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -3,7 +3,7 @@
 import copy
 import importlib.util
 import io
-import socket
+import os
 
 import orthobatch
 import pytest
@@ -95,11 +95,12 @@ def test_to_empty(spec, make):
     assert torch.equal(layer(x), fresh(x))
 
 
-def _sharded_rank(rank, world, port, spec, results):
+def _sharded_rank(rank, world, store, spec, results):
     import torch.distributed as dist
     from torch.distributed.fsdp import fully_shard
 
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
     torch.manual_seed(0)
     model = net(spec)
     plain = copy.deepcopy(model)
@@ -121,14 +122,11 @@ def _sharded_rank(rank, world, port, spec, results):
 
 
 @since(2, 6)
-def test_fully_shard():
+def test_fully_shard(tmp_path):
     """FSDP2: the parameters of a layer are shards, its buffers each rank's own."""
     context = torch.multiprocessing.get_context("spawn")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     results = context.SimpleQueue()
-    ranks = [context.Process(target=_sharded_rank, args=(r, 2, port, "ZCA(1e-5)", results)) for r in range(2)]
+    ranks = [context.Process(target=_sharded_rank, args=(r, 2, tmp_path / "store", "ZCA(1e-5)", results)) for r in range(2)]
     for rank in ranks:
         rank.start()
     for rank in ranks:

@@ -119,7 +119,8 @@ std::string onnx_model(const PlainNet& net) {
   onnx::checker::check_model(model);
   // Strict: shapes that contradict those of the output are an error.
   onnx::ModelProto inferred = model;
-  onnx::shape_inference::InferShapes(inferred, onnx::OpSchemaRegistry::Instance(), {true, 1, true});
+  onnx::shape_inference::InferShapes(inferred, onnx::OpSchemaRegistry::Instance(),
+                                     onnx::ShapeInferenceOptions(true, 1, true));
   std::string bytes;
   if (!model.SerializeToString(&bytes))
     throw std::runtime_error("ONNX: the model could not be written: larger than 2 GB");
