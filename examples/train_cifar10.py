@@ -4,10 +4,12 @@
     orthobatch data get cifar10
     PYTHONPATH=build/release/python /usr/bin/python3 examples/train_cifar10.py --norm batchnorm --out bn.jsonl
     … --norm 'ZCAM(1e-5, c=1/10, group_size=16)' --out zcam.jsonl
+    … --plot resnet20.png bn.jsonl zcam.jsonl
 
 One cycle of SGD, crops and flips. Each epoch is a line of JSON in OUT: test error with the running statistics and with
 fresh ones of 5,000 training images, and the processor's seconds of training so far. The same command goes on where it
-stopped. OMP_NUM_THREADS sets the number of threads.
+stopped. OMP_NUM_THREADS sets the number of threads. --plot draws the test error with running statistics against
+processor time: a line for each layer, the mean over its seeds, and a dot for each seed.
 """
 
 import argparse
@@ -84,14 +86,44 @@ def train_epoch(net, optimizer, schedule, images, labels):
     return sum(losses) / len(losses)
 
 
+def plot(picture, files):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    runs = {}
+    for file in files:
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        runs.setdefault((lines[-1]["norm"], len(lines)), []).append(lines)
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for number, ((norm, epochs), seeds) in enumerate(runs.items()):
+        values = numpy.array([[(line["seconds"] / 60, line["running_error"]) for line in lines] for lines in seeds])
+        label = f"{'BatchNorm2d' if norm == 'batchnorm' else norm}, {epochs} epochs, seeds: {len(seeds)}"
+        axes.plot(*values.mean(0).T, "-", color=f"C{number}", label=label)
+        axes.plot(*values.reshape(-1, 2).T, ".", color=f"C{number}")
+    axes.set(xlabel="minutes of one core", ylabel="test error, %", title="ResNet-20 on CIFAR-10")
+    axes.set_yscale("log")
+    ticks = [8, 10, 15, 20, 30, 40, 60, 80]
+    axes.set_yticks(ticks, ticks)
+    axes.minorticks_off()
+    axes.legend()
+    figure.savefig(picture, dpi=150)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--norm", default="batchnorm", help="batchnorm, or a spec (default: %(default)s)")
-    parser.add_argument("--out", type=Path, required=True, help="lines of JSON; the state is beside it, in OUT.pt")
+    parser.add_argument("--out", type=Path, help="lines of JSON; the state is beside it, in OUT.pt")
+    parser.add_argument("--plot", type=Path, nargs="+", metavar=("PICTURE", "OUT"), help="draw what runs have written")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ORTHOBATCH_DATA", "~/.cache/orthobatch")))
     for name, default in {"epochs": 10, "images": 50000, "seed": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=default, help="default: %(default)s")
     options = parser.parse_args()
+    if options.plot:
+        return plot(options.plot[0], options.plot[1:])
+    if not options.out:
+        parser.error("expected --out FILE or --plot PICTURE FILE…")
     torch.manual_seed(options.seed)
     folder = options.data.expanduser() / "cifar10"
     images, labels = (t[: options.images] for t in cifar10(folder, [f"data_batch_{k}" for k in range(1, 6)]))
@@ -102,7 +134,7 @@ def main():
     steps = len(labels) // BATCH
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, epochs=options.epochs, steps_per_epoch=steps)
     parts, lines, seconds = {"net": net, "optimizer": optimizer, "schedule": schedule}, [], 0.0
-    settings = {k: v for k, v in vars(options).items() if k not in ("data", "out")}
+    settings = {k: v for k, v in vars(options).items() if k not in ("data", "out", "plot")}
     saved = Path(f"{options.out}.pt")
     if saved.exists():
         state = torch.load(saved)

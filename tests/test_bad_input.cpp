@@ -1,7 +1,7 @@
 // What must be refused is refused with a line that names the layer, and nothing is changed by it;
 // what is only unusual works.
 
-#include "nn/warnings.h"
+#include "ops/torch_versions.h"
 #include "rooms.h"
 #include "support.h"
 

@@ -9,6 +9,8 @@ from typing import Optional
 
 import torch
 
+from ._built_for import TORCH as _TORCH
+
 _NAME = "liborthobatch.so"
 
 
@@ -28,12 +30,18 @@ def _load() -> Optional[str]:
             f"orthobatch: expected {_NAME} beside its Python files in {path.parent}, found none. "
             "From a build tree, set PYTHONPATH to its python folder (build/release/python)"
         )
+    # A library for another torch may load, and then compute with memory that is none of its own.
+    if torch.__version__.split(".")[:2] != _TORCH.split(".")[:2]:
+        raise ImportError(
+            f"orthobatch: expected torch {_TORCH}, which it was built for, found torch {torch.__version__}; "
+            "install it anew beside this torch (pip install --force-reinstall --no-deps .)"
+        )
     try:
         torch.ops.load_library(os.fspath(path))
     except OSError as error:
         raise ImportError(
             f"orthobatch: {path} does not load with torch {torch.__version__}; it was built for "
-            f"another one ({error})"
+            f"{_TORCH} ({error})"
         ) from error
     return os.fspath(path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import logging
 from collections import OrderedDict
 from typing import Any, Callable, Dict, Iterable, List, Optional, Type, Union
@@ -212,35 +213,41 @@ def convert(
     return result
 
 
-class norm_layer:
+class norm_layer(functools.partial):
     """A spec as what ``norm_layer=`` arguments take: called with the channels it makes a BatchOrtho2d.
 
-    Takes ``functools.partial`` and BatchNorm2d's arguments (``eps``, ``momentum``, …), which override the spec's.
+    Takes ``functools.partial`` and BatchNorm2d's arguments (``eps``, ``momentum``, …), which override the spec's. It is
+    a ``functools.partial`` itself, because timm takes no other callable.
 
     >>> resnet18(norm_layer=orthobatch.norm_layer("ZCA(1e-5, group_size=16)"))
     >>> orthobatch.norm_layer("ZCA(1e-5)")(64, eps=1e-3).spec
     'ZCA(0.001)'
     """
 
-    def __init__(self, spec: str, **options: Any) -> None:
-        self.spec, _ = ops.with_eps(str(spec), None)
-        self.options = options
+    def __new__(cls, spec: str, **options: Any) -> norm_layer:
+        return super().__new__(cls, BatchOrtho2d, spec=ops.with_eps(str(spec), None)[0], **options)
 
     def __call__(self, num_features: int, eps: Optional[float] = None, *args: Any, **options: Any) -> BatchOrtho2d:
         named = dict(zip(("momentum", "affine", "track_running_stats"), args))
-        return BatchOrtho2d(num_features, self.spec, **{**self.options, **named, "eps": eps, **options})
+        return BatchOrtho2d(num_features, **{**self.keywords, **named, "eps": eps, **options})
 
     def __repr__(self) -> str:
-        return f"norm_layer({self.spec!r})"
+        return f"norm_layer({self.keywords['spec']!r})"
+
+    def __reduce__(self) -> Any:
+        return functools.partial(type(self), **self.keywords), ()
 
 
 class _Named(norm_layer):
     """One that pickles by its name."""
 
-    def __init__(self, name: str, spec: str, doc: str) -> None:
-        super().__init__(spec)
-        self.__name__ = self.__qualname__ = name
-        self.__doc__ = f"{doc} BatchNorm2d's arguments; equivalent to ``norm_layer({spec!r})``."
+    __name__: str
+
+    def __new__(cls, name: str, spec: str, doc: str) -> _Named:
+        out = super().__new__(cls, spec)
+        out.__name__ = out.__qualname__ = name
+        out.__doc__ = f"{doc} BatchNorm2d's arguments; equivalent to ``norm_layer({spec!r})``."
+        return out
 
     def __reduce__(self) -> str:
         return self.__name__

@@ -1,7 +1,10 @@
 """What the documents show runs as it stands there, and what they link to is there."""
 
+import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +57,31 @@ def test_links(page):
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 140
+
+
+def test_the_cifar10_example(tmp_path):
+    """Trains, goes on where it stopped, and draws."""
+    for needed in ("torchvision", "matplotlib"):
+        pytest.importorskip(needed)
+    numpy = pytest.importorskip("numpy")
+    (tmp_path / "cifar10").mkdir()
+    random = numpy.random.default_rng(1)
+    for name in [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]:
+        records = random.integers(256, size=(64, 3073), dtype=numpy.uint8)
+        records[:, 0] %= 10
+        records.tofile(tmp_path / "cifar10" / f"{name}.bin")
+
+    def run(*arguments):
+        command = [sys.executable, ROOT / "examples/train_cifar10.py", "--data", tmp_path, *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    short = ["--norm", "ZCAM(1e-5, c=1/10, group_size=16)", "--images", "256", "--epochs", "2", "--out", "out.jsonl"]
+    assert run(*short).returncode == 0
+    whole = (tmp_path / "out.jsonl").read_text()
+    assert [json.loads(line)["epoch"] for line in whole.splitlines()] == [1, 2]
+    again = run(*short)
+    assert again.returncode == 0 and again.stdout == ""  # nothing was left to do
+    other = run(*short, "--seed", "2")
+    assert other.returncode == 2 and "expected a state of" in other.stderr
+    assert run("--plot", "picture.png", "out.jsonl").returncode == 0
+    assert (tmp_path / "picture.png").stat().st_size > 10000

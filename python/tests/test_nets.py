@@ -90,6 +90,9 @@ def test_norm_layer_arguments():
     partial = functools.partial(orthobatch.norm_layer("ZCAE(1e-5)"), eps=1e-3, momentum=0.01)
     assert partial(8).eps == 1e-3 and partial(8).momentum == 0.01 and partial(8).spec.startswith("ZCAE(0.001")
     assert orthobatch.norm_layer("ZCA(1e-5)")(8, 1e-2, 0.2, False).weight is None
+    again = pickle.loads(pickle.dumps(orthobatch.norm_layer("LDL(1e-5)", momentum=0.3)))(8, device="meta", dtype=torch.double)
+    assert again.spec == "LDL(1e-5)" and again.momentum == 0.3 and again.weight.is_meta
+    assert again.weight.dtype == torch.double
     for make in (orthobatch.bn, orthobatch.zca, orthobatch.zca64, orthobatch.zcam, orthobatch.zcae, orthobatch.ldl):
         made = make(8, eps=1e-3, momentum=0.2)
         assert isinstance(made, BatchOrtho2d) and made.eps == 1e-3 and made.momentum == 0.2

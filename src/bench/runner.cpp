@@ -1,11 +1,12 @@
 #include "bench/runner.h"
 
-#include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <omp.h>
 
 #include <algorithm>
 #include <memory>
+
+#include "ops/torch_versions.h"
 
 #ifndef _OPENMP
 #error "at::parallel_for runs on one thread in code compiled without OpenMP"
@@ -14,19 +15,10 @@
 namespace orthobatch::bench {
 namespace {
 
-/// The type of the totals in a report: int64_t in LibTorch 1.13, size_t in later ones.
-template <typename Report>
-struct TotalOf;
-template <typename Total>
-struct TotalOf<void (c10::MemoryReportingInfoBase::*)(void*, int64_t, Total, Total, c10::Device)> {
-  using type = Total;
-};
-using Total = TotalOf<decltype(&c10::MemoryReportingInfoBase::reportMemoryUsage)>::type;
-
 /// The allocator reports to the one that is its thread's "profiler".
 struct Reports : c10::MemoryReportingInfoBase {
   // A block's size, negative where it is freed.
-  void reportMemoryUsage(void*, int64_t size, Total, Total, c10::Device) override {
+  void reportMemoryUsage(void*, int64_t size, TotalMemory, TotalMemory, c10::Device) override {
     in_use += size;
     peak = std::max(peak, in_use);
   }

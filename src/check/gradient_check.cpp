@@ -11,7 +11,7 @@
 #include "core/layer.h"
 #include "kernels/convert.h"
 #include "kernels/passes.h"
-#include "nn/warnings.h"
+#include "ops/torch_versions.h"
 #include "orthobatch/modules.h"
 
 namespace orthobatch::check {

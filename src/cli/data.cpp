@@ -1,7 +1,7 @@
 // orthobatch data get|verify|show: the data sets on this machine.
 
 #include <fmt/core.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

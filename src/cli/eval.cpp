@@ -1,7 +1,7 @@
 // orthobatch eval: what a trained net answers, over the whole test set.
 
 #include <fmt/core.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <atomic>
 #include <filesystem>

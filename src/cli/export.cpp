@@ -1,6 +1,6 @@
 // orthobatch export: a trained net as a file for other programs.
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/utils.h>
 
 #include <filesystem>

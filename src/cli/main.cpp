@@ -18,7 +18,7 @@
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "nn/message.h"
-#include "nn/warnings.h"
+#include "ops/torch_versions.h"
 #include "orthobatch/spec.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // orthobatch train: trains the paper's nets, or goes on with a run.
 
 #include <fmt/core.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 #include "base/processor.h"
 #include "core/parallel.h"
 
-#ifdef ORTHOBATCH_WITH_ONEDNN
+#ifdef ORTHOBATCH_BLAS_onednn
 #include <dnnl.h>
 #endif
 
@@ -76,7 +76,7 @@ void grow(std::vector<T>& workspace, size_t size) {
 
 void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
           int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
-#ifdef ORTHOBATCH_WITH_ONEDNN
+#ifdef ORTHOBATCH_BLAS_onednn
   const dnnl_status_t status =
       dnnl_sgemm(letter(op_a), letter(op_b), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   if (status != dnnl_success)
@@ -106,10 +106,12 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, double alpha, const
 }
 
 std::string products_library() {
-#ifdef ORTHOBATCH_WITH_ONEDNN
+#ifdef ORTHOBATCH_BLAS_onednn
   const dnnl_version_t* v = dnnl_version();
   return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
          std::to_string(v->patch);
+#elif defined(ORTHOBATCH_BLAS_torch)
+  return "torch's BLAS";
 #else
   return base::blas_core().library;
 #endif

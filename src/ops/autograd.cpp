@@ -18,6 +18,7 @@
 #include "core/registry.h"
 #include "ops/call.h"
 #include "ops/operators.h"
+#include "ops/torch_versions.h"
 
 namespace orthobatch::ops::autograd {
 namespace {
@@ -83,14 +84,14 @@ class Derivative : public torch::autograd::Node {
 /// A node for an operator of those inputs, its edges in their order; null where none needs a
 /// gradient.
 template <typename... Inputs>
-std::shared_ptr<Derivative> node_for(const char* name, Derive derive, const Inputs&... of) {
+auto node_for(const char* name, Derive derive, const Inputs&... of) {
   const bool forward_mode = (torch::autograd::isFwGradDefined(of) || ...);
   TORCH_CHECK_NOT_IMPLEMENTED(!forward_mode, name,
                               ": expected to be differentiated backward; a derivative in forward "
                               "mode is not available");
-  if (!torch::autograd::compute_requires_grad(of...)) return nullptr;
-  std::shared_ptr<Derivative> node(new Derivative(name, std::move(derive)),
-                                   torch::autograd::deleteNode);
+  decltype(make_node<Derivative>(name, derive)) node;
+  if (!torch::autograd::compute_requires_grad(of...)) return node;
+  node = make_node<Derivative>(name, std::move(derive));
   node->set_next_edges(torch::autograd::collect_next_edges(of...));
   (node->keep(of), ...);
   return node;

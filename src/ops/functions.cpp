@@ -12,7 +12,7 @@ namespace orthobatch::ops {
 namespace {
 
 LayerSpec spec_of_function(string_view text, const char* who) {
-  LayerSpec spec(std::string(text.data(), text.size()));
+  LayerSpec spec = spec_of(text);
   TORCH_CHECK_VALUE(!spec.has_rotation(), who, ": expected a spec without learned parameters, got ",
                     to_string(spec), "; leave out ->W");
   return spec;

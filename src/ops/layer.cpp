@@ -60,7 +60,7 @@ Layer parse_layer(c10::string_view text) {
   reader.expect("d(");
   out.num_features = reader.number();
   reader.expect(", \"");
-  out.spec = LayerSpec(reader.until('"'));
+  out.spec = spec_of(reader.until('"'));
   if (reader.skip(", sample_stride=")) out.sample_stride = reader.number();
   if (reader.skip(", running_average=transform")) out.average = RunningAverage::transform;
   if (reader.skip(", group=")) out.group = reader.number();
@@ -131,6 +131,15 @@ std::shared_ptr<const KnownLayer> layer_of(c10::string_view text) {
   if (known->size() >= many) known->clear();
   known->emplace(std::move(key), made);
   return made;
+}
+
+LayerSpec spec_of(c10::string_view text, c10::optional<double> eps) {
+  try {
+    const LayerSpec spec(std::string(text.data(), text.size()));
+    return eps.has_value() ? spec.with("eps", *eps) : spec;
+  } catch (const SpecError& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  }
 }
 
 bool is_per_channel(const LayerSpec& spec) { return core::find_method(spec.method()).per_channel; }

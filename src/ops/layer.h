@@ -63,6 +63,10 @@ struct KnownLayer : Layer, std::enable_shared_from_this<KnownLayer> {
 /// The layer of a text, kept for the next call. Throws where the text is none.
 std::shared_ptr<const KnownLayer> layer_of(c10::string_view text);
 
+/// The spec of a text, with that ε where one is given. A bad one is torch's ValueError, which every
+/// version hands on to Python as such; not every one does a std::invalid_argument.
+LayerSpec spec_of(c10::string_view text, c10::optional<double> eps = c10::nullopt);
+
 /// Whether the spec sees each channel alone.
 bool is_per_channel(const LayerSpec& spec);
 

@@ -25,7 +25,7 @@ std::string layer_text(int64_t dims, int64_t num_features, string_view spec, int
   Layer layer;
   layer.dims = dims;
   layer.num_features = num_features;
-  layer.spec = LayerSpec(std::string(spec.data(), spec.size()));
+  layer.spec = spec_of(spec);
   layer.sample_stride = sample_stride;
   layer.average = transform ? RunningAverage::transform : RunningAverage::covariance;
   layer.group = group;

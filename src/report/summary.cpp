@@ -1,7 +1,7 @@
 #include "report/summary.h"
 
 #include <fmt/core.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "experiment/trend.h"
 #include "report/tables.h"

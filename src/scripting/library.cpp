@@ -21,18 +21,17 @@ std::string text(c10::string_view s) { return {s.data(), s.size()}; }
 
 /// The canonical spec, with that ε where one is given, and the ε that it has (0: none).
 std::tuple<std::string, double> with_eps(c10::string_view spec, c10::optional<double> eps) {
-  LayerSpec parsed = parse(text(spec));
-  if (eps.has_value()) parsed = parsed.with("eps", *eps);
+  const LayerSpec parsed = ops::spec_of(spec, eps);
   return {to_string(parsed), parsed.value("eps")};
 }
 
 bool same_state(c10::string_view a, c10::string_view b) {
-  return ops::same_state(parse(text(a)), parse(text(b)));
+  return ops::same_state(ops::spec_of(a), ops::spec_of(b));
 }
 
 /// scale, rotation, per channel, scale inside, group size
 std::tuple<bool, bool, bool, bool, int64_t> traits(c10::string_view spec) {
-  const LayerSpec parsed = parse(text(spec));
+  const LayerSpec parsed = ops::spec_of(spec);
   const core::MethodInfo& info = core::find_method(parsed.method());
   return {parsed.has_scale(), parsed.has_rotation(), info.per_channel, info.scale_inside,
           parsed.group_size()};
@@ -76,9 +75,9 @@ std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::strin
       {"equal", check::Spectrum::equal},
       {"deficient", check::Spectrum::deficient}};
   const auto found = spectra.find(text(spectrum));
-  if (found == spectra.end())
-    throw std::invalid_argument("expected a spectrum distinct, close, equal or deficient, got '" +
-                                text(spectrum) + "'");
+  TORCH_CHECK_VALUE(found != spectra.end(),
+                    "expected a spectrum distinct, close, equal or deficient, got '",
+                    text(spectrum), "'");
   check::CheckOptions options;
   options.channels = channels;
   options.samples = samples;
@@ -87,7 +86,7 @@ std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::strin
   options.at_start = at_start;
   options.seed = static_cast<uint64_t>(seed);
   options.tolerance = tolerance;
-  const check::CheckResult result = check::check_gradient(parse(text(spec)), options);
+  const check::CheckResult result = check::check_gradient(ops::spec_of(spec), options);
   static const char* const verdicts[] = {"ok", "off", "no gradient", "unresolved"};
   std::vector<std::string> words;
   std::vector<double> numbers;

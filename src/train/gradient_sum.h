@@ -6,11 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "ops/torch_versions.h"
 #include "ranks/ranks.h"
-
-namespace torch::autograd {
-struct Node;
-}
 
 namespace orthobatch::train {
 
@@ -46,7 +43,7 @@ class GradientSum {
   ranks::Ranks& ranks_;
   std::vector<Bucket> buckets_;
   size_t sent_ = 0;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;  ///< theirs are the hooks
+  std::vector<NodePointer> accumulators_;  ///< theirs are the hooks
   std::shared_ptr<GradientSum*> self_;                                ///< null when it is gone
 };
 
