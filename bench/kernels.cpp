@@ -1,6 +1,7 @@
 // The four passes over the data alone, on all cores: build/release/bench_kernels
 //
-//   --benchmark_filter=transform/.*channels_last   a part of them
+//   --benchmark_filter=^transform/.*channels_last  a part of them
+//   --benchmark_filter=^aten                       those for any device, on the CPU
 //   --benchmark_format=json                        for programs
 //
 // GFLOP counts two for a multiply-add and half of the symmetric covariance; GB counts each tensor
@@ -69,11 +70,11 @@ const std::vector<Pass>& passes() {
   return all;
 }
 
-void measure(benchmark::State& state, const Pass& pass, const Shape& shape, Layout layout,
-             bool dense) {
+void measure(benchmark::State& state, const kernels::Passes& kernels, const Pass& pass,
+             const Shape& shape, Layout layout, bool dense) {
   const int64_t block = dense ? shape.channels : 1;
   const Inputs inputs(shape, layout, block);
-  for (auto _ : state) pass.run(kernels::cpu_passes(), inputs);
+  for (auto _ : state) pass.run(kernels, inputs);
   const auto values = static_cast<double>(shape.values());
   const auto rate = [](double per_iteration) {
     return benchmark::Counter(1e-9 * per_iteration, benchmark::Counter::kIsIterationInvariantRate);
@@ -82,16 +83,16 @@ void measure(benchmark::State& state, const Pass& pass, const Shape& shape, Layo
   state.counters["GB"] = rate(4 * pass.tensors * values);
 }
 
-void register_all() {
+void register_all(const std::string& prefix, const kernels::Passes& kernels) {
   for (const Pass& pass : passes())
     for (const bool dense : {true, false})
       for (const Layout layout : {Layout::channels_last, Layout::nchw})
         for (const Shape& shape : standard_shapes()) {
-          const std::string name = std::string(pass.name) + (dense ? "/dense/" : "/per_channel/") +
+          const std::string name = prefix + pass.name + (dense ? "/dense/" : "/per_channel/") +
                                    io::name_of(layout) + "/" + to_string(shape);
           benchmark::RegisterBenchmark(name.c_str(),
-                                       [&pass, dense, layout, shape](benchmark::State& state) {
-                                         measure(state, pass, shape, layout, dense);
+                                       [&, dense, layout, shape](benchmark::State& state) {
+                                         measure(state, kernels, pass, shape, layout, dense);
                                        })
               ->UseRealTime()
               ->Unit(benchmark::kMillisecond);
@@ -104,7 +105,8 @@ void register_all() {
 int main(int argc, char** argv) {
   orthobatch::cli::keep_freed_memory();
   at::set_num_threads(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
-  orthobatch::bench::register_all();
+  orthobatch::bench::register_all("", orthobatch::kernels::cpu_passes());
+  orthobatch::bench::register_all("aten/", orthobatch::kernels::aten_passes());
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

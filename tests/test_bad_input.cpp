@@ -46,11 +46,13 @@ TEST(BadInput, WrongType) {
   expect_says(message_of([] {
                 BatchOrtho1d(4, "ZCA")->forward(torch::ones({3, 4}, torch::kLong));
               }),
-              {"expected input of type float or double", "Long"});
+              {"expected input of type float, double, half or bfloat16", "Long"});
   expect_says(message_of([] {
-                BatchOrtho1d(4, "ZCA")->forward(torch::ones({3, 4}, torch::kHalf));
+                BatchOrtho1d layer(4, "ZCA");
+                layer->to(torch::kDouble);
+                layer->forward(torch::ones({3, 4}, torch::kHalf));
               }),
-              {"expected input of type float or double", "Half"});
+              {"expected input of the layer's type Double", "got Half"});
   expect_says(message_of([] {
                 BatchOrtho1d(4, "ZCA")->forward(torch::randn({3, 4}, torch::kDouble));
               }),

@@ -124,14 +124,39 @@ TEST_P(Passes, WhatTheStatisticsAddIsTheInputGradientWithoutG) {
 }
 
 TEST_P(Passes, ProductsWithVectorsAgree) {
-  EXPECT_LT(error(cpu_passes().channel_sums(g), aten_passes().channel_sums(g)), tolerance::passes);
+  EXPECT_LT(test::relative_error(cpu_passes().channel_sums(g), aten_passes().channel_sums(g)),
+            tolerance::passes);
   for (const int64_t groups : {int64_t{1}, n}) {
-    const Vector dots = cpu_passes().dots(x, offset, groups);
-    EXPECT_LT(error(dots, aten_passes().dots(x, offset, groups)), tolerance::passes);
-    EXPECT_LT(error(cpu_passes().weighted_sums(g, dots, groups),
-                    aten_passes().weighted_sums(g, dots, groups)),
-              tolerance::passes);
+    const Tensor dots = cpu_passes().dots(x, offset, groups);
+    EXPECT_LT(test::relative_error(dots, aten_passes().dots(x, offset, groups)), tolerance::passes);
+    const GradientSums a = cpu_passes().weight_products(g, x, dots, block, groups),
+                       b = aten_passes().weight_products(g, x, dots, block, groups);
+    EXPECT_LT(error(a.B.values(), b.B.values()), tolerance::passes);
+    EXPECT_LT(error(a.sum, b.sum), tolerance::passes);
   }
+}
+
+// ATen's passes multiply float data in float and sum chunks in double.
+TEST_P(Passes, FloatOnAnyDeviceIsFloatOnTheCpu) {
+  const Tensor fx = x.to(torch::kFloat), fg = g.to(torch::kFloat);
+  const BlockMatrix P = random_blocks(n, block, 4), Q = random_blocks(n, block, 5);
+  const AffineMap map = {P, center, offset, Sums::in_type};
+  const GradientMap back = {P, Q, center, offset, Sums::in_type, 0.25};
+  const auto &cpu = cpu_passes(), &aten = aten_passes();
+  for (const Sums sums : {Sums::in_type, Sums::in_double}) {
+    const Statistics a = cpu.moments(fx, block), b = aten.moments(fx, block, sums);
+    const double tolerance = sums == Sums::in_double ? 1e-12 : tolerance::float_passes;
+    EXPECT_LT(error(b.mean, a.mean), tolerance);
+    EXPECT_LT(error(b.covariance.values(), a.covariance.values()), tolerance);
+    const GradientSums c = cpu.products(fg, fx, center, block, sums),
+                       d = aten.products(fg, fx, center, block, sums);
+    EXPECT_LT(error(d.B.values(), c.B.values()), tolerance::float_passes);
+    EXPECT_LT(error(d.sum, c.sum), tolerance::float_passes);
+  }
+  EXPECT_LT(test::relative_error(aten.transform(fx, map), cpu.transform(fx, map)),
+            tolerance::float_passes);
+  EXPECT_LT(test::relative_error(aten.input_gradient(fg, fx, back), cpu.input_gradient(fg, fx, back)),
+            tolerance::float_passes);
 }
 
 TEST_P(Passes, FloatBackwardSummedInDoubleIsTheDoubleOneRounded) {

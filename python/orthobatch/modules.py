@@ -28,6 +28,14 @@ def _say_once(text: str) -> None:
         warnings.warn(f"orthobatch: {text}", stacklevel=4)
 
 
+def _exact_type(device: Optional[Any]) -> torch.dtype:
+    """Double, or float on a device that has none."""
+    if device is None or ops.has_double(torch.device(device)):
+        return torch.double
+    _say_once(f"{torch.device(device).type} has no double: running statistics there are float. Said once.")
+    return torch.float
+
+
 class BatchOrthoLayer(nn.Module):
     """What BatchOrtho1d, 2d and 3d share; use those.
 
@@ -99,7 +107,7 @@ class BatchOrthoLayer(nn.Module):
             ("running_transform_last", last, bool(last) and transform),
             ("num_batches_tracked", [], True),
         ):
-            kind_of = dtype if label not in self._exact else torch.double if sizes else torch.long
+            kind_of = dtype if label not in self._exact else _exact_type(device) if sizes else torch.long
             present = present and track_running_stats
             self.register_buffer(label, torch.empty(sizes, device=device, dtype=kind_of) if present else None)
         self.reset_parameters()
@@ -215,13 +223,24 @@ class BatchOrthoLayer(nn.Module):
                 nn.init.constant_(p, 1 if label == "weight" else 0)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> "BatchOrthoLayer":
-        """As torch's, but what is double stays double through float(), half() and to()."""
+        """As torch's, but what is double stays double through float(), half() and to(), where a device has double."""
         before = {key: self._buffers[key] for key in self._exact if self._buffers.get(key) is not None}
-        super()._apply(fn, *args, **kwargs)
+
+        def where_there_is_double(t: Tensor) -> Tensor:
+            try:
+                return fn(t)
+            except TypeError:
+                if t.dtype != torch.double:
+                    raise
+                return fn(t.float())
+
+        super()._apply(where_there_is_double, *args, **kwargs)
         for key, old in before.items():
             new = self._buffers[key]
-            if new is not None and old is not None and new.dtype != old.dtype:
-                self._buffers[key] = old.to(new.device)
+            if new is not None and old is not None:
+                wanted = _exact_type(new.device) if old.is_floating_point() else old.dtype
+                if new.dtype != wanted:
+                    self._buffers[key] = old.to(new.device, wanted)
         return self
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:

@@ -223,7 +223,7 @@ def statistics(layer):
         (torch.randn(4, 5, 3, 3), RuntimeError, r"expected 4 channels, got input of size \[4, 5, 3, 3\]"),
         (torch.randn(4, 4), ValueError, r"expected 4D input \(got 2D input\)"),
         (torch.randn(4, 4, 3, 3).double(), RuntimeError, "expected input of the layer's type"),
-        (torch.randn(4, 4, 3, 3).half(), RuntimeError, "expected input of type float or double"),
+        (torch.randn(4, 4, 3, 3).to(torch.cfloat), RuntimeError, "expected input of type float, double, half or bfloat16"),
         (torch.randn(1, 4, 1, 1), ValueError, "Expected more than 1 value per channel when training"),
         (torch.full((4, 4, 3, 3), float("nan")), RuntimeError, "expected finite input, got 144 NaN"),
         (torch.full((4, 4, 3, 3), float("inf")), RuntimeError, "144 infinite values"),

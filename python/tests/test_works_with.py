@@ -157,7 +157,7 @@ def test_autocast():
     assert layer.running_mean.dtype == torch.float
     pair = orthobatch.FoldedConv2d(BatchOrtho2d(8), nn.Conv2d(8, 4, 3))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert pair(torch.randn(4, 8, 5, 5).bfloat16()).dtype == torch.float
+        assert pair(torch.randn(4, 8, 5, 5).bfloat16()).dtype == torch.bfloat16
     del model, x
 
 

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "core/matrix.h"
 
 namespace orthobatch::kernels {
@@ -15,6 +17,16 @@ Vector to_vector(const at::Tensor& t);
 
 /// A square tensor.
 Matrix to_matrix(const at::Tensor& t);
+
+/// The same of several on one device, from elsewhere in one transfer.
+std::vector<Vector> to_vectors(const std::vector<at::Tensor>& tensors);
+
+/// Double, or float on a device that has no double.
+at::ScalarType exact_type(const at::Device& device);
+
+/// Vectors on the device of another tensor, in its exact type, in one transfer.
+std::vector<at::Tensor> to_device(const std::vector<const Vector*>& vectors,
+                                  const at::Device& device);
 
 /// A new double tensor on the CPU.
 at::Tensor to_tensor(const Vector& v);

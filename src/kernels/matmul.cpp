@@ -8,7 +8,8 @@
 namespace orthobatch::kernels {
 
 at::Tensor matmul(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b) {
-  if (!a.is_cpu()) return at::mm(transpose_a ? a.t() : a, transpose_b ? b.t() : b);
+  if (!a.is_cpu() || (a.scalar_type() != at::kFloat && a.scalar_type() != at::kDouble))
+    return at::mm(transpose_a ? a.t() : a, transpose_b ? b.t() : b);
   using core::linalg::Op;
   const at::Tensor left = a.contiguous(), right = b.contiguous();
   const int64_t m = left.size(transpose_a ? 1 : 0), k = left.size(transpose_a ? 0 : 1),

@@ -4,6 +4,7 @@
 #include <torch/serialize/archive.h>
 #include <torch/utils.h>
 
+#include "kernels/convert.h"
 #include "nn/layer.h"
 #include "nn/state.h"
 
@@ -76,15 +77,28 @@ void BatchOrthoImplBase<D, Derived>::load(torch::serialize::InputArchive& archiv
 
 namespace {
 
-/// Runs a conversion of the module and puts the exact buffers back as they were, on their device.
+/// Runs a conversion of the module and puts the exact buffers back as they were, on their device;
+/// in float where that has no double.
 template <typename Convert>
 void keeping_exact(BatchOrthoLayer& layer, const Convert& convert) {
   const std::vector<nn::Entry> entries = nn::entries_of(layer);
   std::vector<torch::Tensor> before;
-  for (const nn::Entry& e : entries) before.push_back(e.tensor->detach());
+  for (const nn::Entry& e : entries) {
+    before.push_back(e.tensor->detach());
+    if (e.exact && e.tensor->scalar_type() == torch::kDouble)
+      e.tensor->set_data(before.back().to(torch::kFloat));  // which every device has
+  }
   convert();
-  for (size_t k = 0; k < entries.size(); ++k)
-    if (entries[k].exact) entries[k].tensor->set_data(before[k].to(entries[k].tensor->device()));
+  for (size_t k = 0; k < entries.size(); ++k) {
+    if (!entries[k].exact) continue;
+    const torch::Device device = entries[k].tensor->device();
+    const auto type =
+        before[k].is_floating_point() ? kernels::exact_type(device) : before[k].scalar_type();
+    if (type == torch::kFloat)
+      TORCH_WARN_ONCE("orthobatch: ", device.type(),
+                      " has no double: running statistics there are float. Said once.");
+    entries[k].tensor->set_data(before[k].to(type).to(device));
+  }
 }
 
 }  // namespace
@@ -102,7 +116,7 @@ void BatchOrthoImplBase<D, Derived>::to(torch::Dtype dtype, bool non_blocking) {
 
 template <size_t D, typename Derived>
 void BatchOrthoImplBase<D, Derived>::to(torch::Device device, bool non_blocking) {
-  torch::nn::Module::to(device, non_blocking);
+  keeping_exact(*this, [&] { torch::nn::Module::to(device, non_blocking); });
 }
 
 template class BatchOrthoImplBase<1, BatchOrtho1dImpl>;

@@ -4,6 +4,7 @@
 #include <torch/serialize/archive.h>
 
 #include "core/cayley.h"
+#include "kernels/convert.h"
 #include "nn/layer.h"
 #include "ops/operators.h"
 
@@ -58,7 +59,8 @@ void check_state(BatchOrthoLayer& layer, const std::string& who) {
   for (const Entry& entry : entries_of(layer)) {
     TORCH_CHECK(entry.tensor->sizes() == entry.shape, who, ": expected ", entry.name, " of size ",
                 torch::IntArrayRef(entry.shape), ", got ", entry.tensor->sizes());
-    const torch::ScalarType type = entry.shape.empty() ? torch::kLong : torch::kDouble;
+    const torch::ScalarType type =
+        entry.shape.empty() ? torch::kLong : kernels::exact_type(entry.tensor->device());
     TORCH_CHECK(!entry.exact || entry.tensor->scalar_type() == type, who, ": expected ", entry.name,
                 " as ", type, ", got ", entry.tensor->scalar_type());
   }

@@ -6,7 +6,9 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <functional>
@@ -133,13 +135,15 @@ Tensor rotation(const Tensor& skew, int64_t n) {
 /// Evaluation in torch's own operations, from a T that is a constant: what is differentiated where
 /// the gradient itself needs one.
 Tensor composed(const KnownLayer& layer, const variable_list& t, const Tensor& T) {
-  const Tensor &x = t[0], &weight = t[1], &bias = t[2], &skew = t[3], &mean = t[inputs];
+  const at::ScalarType type = t[0].scalar_type();
+  const Tensor x = is_half(type) ? t[0].to(at::kFloat) : t[0];
+  const Tensor &weight = t[1], &bias = t[2], &skew = t[3], &mean = t[inputs];
   Tensor P = T.to(x.options());
   if (skew.defined()) P = rotation(skew, layer.num_features).matmul(P);
   if (weight.defined()) P = weight.unsqueeze(1) * P;
   const Tensor rows = x.movedim(1, -1) - mean.to(x.options());
   const Tensor z = rows.matmul(P.t());
-  return (bias.defined() ? z + bias : z).movedim(-1, 1);
+  return (bias.defined() ? z + bias : z).movedim(-1, 1).to(type);
 }
 
 Derive derivative_of_evaluation(Constants constants) {
@@ -313,22 +317,38 @@ Tensor whitening_matrix_backward(const Tensor& grad, const Tensor& covariance, c
 
 namespace {
 
-c10::IValue in_float(const c10::IValue& value) {
-  if (!value.isTensor()) return value;
+at::ScalarType autocast_type(const Tensor& t) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+  return at::autocast::get_autocast_dtype(t.device().type());
+#else
+  return t.is_cpu() ? at::autocast::get_autocast_cpu_dtype()
+                    : at::autocast::get_autocast_gpu_dtype();
+#endif
+}
+
+/// Where it is a tensor in float or half precision, in that type.
+void cast(c10::IValue& value, at::ScalarType type) {
+  if (!value.isTensor() || !value.toTensor().defined()) return;
   const Tensor& t = value.toTensor();
-  const bool half =
-      t.defined() && (t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16);
-  return half ? c10::IValue(t.to(at::kFloat)) : value;
+  if (t.scalar_type() == at::kFloat || is_half(t.scalar_type())) value = t.to(type);
 }
 
 }  // namespace
 
-/// Of any operator: all its tensors in float, and what stands below autocast.
+/// The layer in float; what consumes its output as torch's own autocast has it, and then x as it came.
 void autocast(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard below(
       c10::DispatchKeySet({c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}));
-  const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-  for (auto value = stack->end() - count; value != stack->end(); ++value) *value = in_float(*value);
+  const std::vector<c10::Argument>& arguments = op.schema().arguments();
+  const auto first = stack->end() - static_cast<std::ptrdiff_t>(arguments.size());
+  const auto place = [&](const char* name) { return *op.schema().argumentIndexWithName(name); };
+  const Tensor x = first[0].toTensor();
+  const bool consumed = first[place("consumer_weight")].isTensor() && x.scalar_type() != at::kDouble;
+  if (consumed)
+    for (const char* name : {"consumer_weight", "consumer_bias"})
+      cast(first[place(name)], autocast_type(x));
+  for (const char* name : {"x", "read", "weight", "bias", "skew"})
+    if (!consumed || (name[0] != 'x' && name[0] != 'r')) cast(first[place(name)], at::kFloat);
   op.callBoxed(stack);
 }
 

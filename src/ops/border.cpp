@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include "kernels/convert.h"
+
 namespace orthobatch::ops {
 namespace {
 
@@ -17,30 +19,38 @@ torch::Tensor inside_of(const Extent& e) {
   return inside;
 }
 
+/// The same made where `like` is.
+torch::Tensor inside_of(const Extent& e, const torch::Tensor& like) {
+  const auto options = like.options().dtype(torch::kLong).requires_grad(false);
+  const torch::Tensor at = (torch::arange(e.out, options) * e.stride - e.padding).unsqueeze(1) +
+                           torch::arange(e.kernel, options) * e.dilation;
+  return torch::logical_and(at >= 0, at < e.size).to(kernels::exact_type(like.device()));
+}
+
 /// Of the places where all taps are inside, which lie side by side, the first and one past the
 /// last.
-std::pair<int64_t, int64_t> whole_range(const torch::Tensor& inside) {
-  const torch::Tensor whole = (inside.amin(1) > 0).contiguous();
-  const bool* flag = whole.data_ptr<bool>();
-  const int64_t out = whole.numel();
-  int64_t begin = 0, end = out;
-  while (begin < out && !flag[begin]) ++begin;
-  while (end > begin && !flag[end - 1]) --end;
+std::pair<int64_t, int64_t> whole_range(const Extent& e) {
+  const auto whole = [&](int64_t place) {
+    const int64_t first = place * e.stride - e.padding;
+    return first >= 0 && first + (e.kernel - 1) * e.dilation < e.size;
+  };
+  int64_t begin = 0, end = e.out;
+  while (begin < e.out && !whole(begin)) ++begin;
+  while (end > begin && !whole(end - 1)) --end;
   return {begin, end};
 }
 
 }  // namespace
 
-Border::Border(const std::vector<Extent>& extents) {
+Border::Border(const std::vector<Extent>& extents) : extents_(extents) {
   Strip rest;
   for (const Extent& e : extents) {
-    inside_.push_back(inside_of(e));
     rest.first.push_back(0);
     rest.size.push_back(e.out);
   }
   // Before and behind the whole range of each direction; then only what lies within it.
   for (size_t d = 0; d < extents.size(); ++d) {
-    const auto [begin, end] = whole_range(inside_[d]);
+    const auto [begin, end] = whole_range(extents[d]);
     for (const auto& [first, last] : {std::pair<int64_t, int64_t>{0, begin}, {end, rest.size[d]}}) {
       if (first == last) continue;
       Strip strip = rest;
@@ -54,13 +64,21 @@ Border::Border(const std::vector<Extent>& extents) {
   empty_ = strips_.empty();
 }
 
+std::vector<torch::Tensor> Border::inside(const torch::Tensor& like) const {
+  std::vector<torch::Tensor> out;
+  for (const Extent& e : extents_)
+    out.push_back(like.is_cpu() ? inside_of(e) : inside_of(e, like));
+  return out;
+}
+
 void Border::correct(torch::Tensor& y, const torch::Tensor& shares) const {
+  const std::vector<torch::Tensor> inside = this->inside(shares);
   for (const Strip& strip : strips_) {
     torch::Tensor part = y, map = shares;
-    for (size_t d = 0; d < inside_.size(); ++d) {
+    for (size_t d = 0; d < extents_.size(); ++d) {
       part = part.narrow(static_cast<int64_t>(d) + 2, strip.first[d], strip.size[d]);
       // (C_out, taps of d, …) to (C_out, …, places of d)
-      map = torch::tensordot(map, inside_[d].narrow(0, strip.first[d], strip.size[d]), {1}, {1});
+      map = torch::tensordot(map, inside[d].narrow(0, strip.first[d], strip.size[d]), {1}, {1});
     }
     std::vector<int64_t> all;
     for (int64_t d = 1; d < shares.dim(); ++d) all.push_back(d);
@@ -71,17 +89,21 @@ void Border::correct(torch::Tensor& y, const torch::Tensor& shares) const {
 
 torch::Tensor Border::missed(const torch::Tensor& h) const {
   std::vector<int64_t> taps = {h.size(1)};
-  for (const torch::Tensor& inside : inside_) taps.push_back(inside.size(1));
-  torch::Tensor out = torch::zeros(taps, torch::kDouble);
+  for (const Extent& e : extents_) taps.push_back(e.kernel);
+  const std::vector<torch::Tensor> inside = this->inside(h);
+  const torch::ScalarType exact = kernels::exact_type(h.device());
+  torch::Tensor out = torch::zeros(taps, h.options().dtype(exact));
   for (const Strip& strip : strips_) {
     torch::Tensor part = h;
-    for (size_t d = 0; d < inside_.size(); ++d)
+    for (size_t d = 0; d < extents_.size(); ++d)
       part = part.narrow(static_cast<int64_t>(d) + 2, strip.first[d], strip.size[d]);
-    const torch::Tensor places =
-        part.sum(0, /*keepdim=*/false, torch::kDouble).to(torch::kCPU);  // (C_out, …)
+    // In double at once, but where that were a copy on another device.
+    const torch::ScalarType type =
+        h.is_cpu() || h.scalar_type() == torch::kDouble ? exact : torch::kFloat;
+    const torch::Tensor places = part.sum(0, /*keepdim=*/false, type).to(exact);  // (C_out, …)
     torch::Tensor hit = places;
-    for (size_t d = 0; d < inside_.size(); ++d)  // (C_out, places of d, …) to (C_out, …, taps of d)
-      hit = torch::tensordot(hit, inside_[d].narrow(0, strip.first[d], strip.size[d]), {1}, {0});
+    for (size_t d = 0; d < extents_.size(); ++d)  // (C_out, places of d, …) to (C_out, …, taps of d)
+      hit = torch::tensordot(hit, inside[d].narrow(0, strip.first[d], strip.size[d]), {1}, {0});
     std::vector<int64_t> all;
     for (int64_t d = 1; d < places.dim(); ++d) all.push_back(d);
     out += places.sum(all, /*keepdim=*/true) - hit;

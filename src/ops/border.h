@@ -24,11 +24,11 @@ class Border {
   bool empty() const { return empty_; }
 
   /// Takes the shares of taps outside off y (batch, C_out, …), in place. `shares` (C_out, taps…),
-  /// double, is what each tap adds to an output channel inside.
+  /// in the exact type, is what each tap adds to an output channel inside.
   void correct(torch::Tensor& y, const torch::Tensor& shares) const;
 
   /// For each tap the sum of h (batch, C_out, …) over samples and the places where it is outside:
-  /// (C_out, taps…), double.
+  /// (C_out, taps…), in the exact type.
   torch::Tensor missed(const torch::Tensor& h) const;
 
  private:
@@ -38,7 +38,10 @@ class Border {
     std::vector<int64_t> first, size;
   };
 
-  std::vector<torch::Tensor> inside_;  // by direction: out × kernel, 1 where the tap is inside
+  /// By direction: out × kernel, 1 where the tap is inside, on that device.
+  std::vector<torch::Tensor> inside(const torch::Tensor& like) const;
+
+  std::vector<Extent> extents_;
   std::vector<Strip> strips_;
   bool empty_;
 };

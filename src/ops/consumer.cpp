@@ -30,7 +30,7 @@ torch::Tensor unflat(const torch::Tensor& matrix, const torch::Tensor& like, boo
 torch::Tensor ConvolutionConsumer::forward(const torch::Tensor& x, const torch::Tensor& weight,
                                            const torch::Tensor& bias) const {
   const std::vector<int64_t> none(geometry_.stride.size());
-  return at::convolution(x, weight, bias, geometry_.stride, geometry_.padding, geometry_.dilation,
+  return at::convolution(x.to(weight.scalar_type()), weight, bias, geometry_.stride, geometry_.padding, geometry_.dilation,
                          /*transposed=*/false, none, geometry_.groups);
 }
 
@@ -39,7 +39,7 @@ Consumer::Gradients ConvolutionConsumer::backward(const torch::Tensor& h, const 
                                                   Wanted wanted) const {
   const std::vector<int64_t> none(geometry_.stride.size());
   auto [input, dweight, bias] = at::convolution_backward(
-      h, x, weight, c10::nullopt, geometry_.stride, geometry_.padding, geometry_.dilation,
+      h, x.to(weight.scalar_type()), weight, c10::nullopt, geometry_.stride, geometry_.padding, geometry_.dilation,
       /*transposed=*/false, none, geometry_.groups, {wanted.input, wanted.weight, false});
   return {input, dweight};
 }
@@ -128,7 +128,8 @@ std::shared_ptr<const Consumer> convolution_consumer(const Convolution& convolut
 torch::Tensor LinearConsumer::forward(const torch::Tensor& x, const torch::Tensor& weight,
                                       const torch::Tensor& bias) const {
   const bool sample_major = is_sample_major(x);
-  torch::Tensor y = kernels::matmul(flat(x, sample_major), false, flat(weight, sample_major), true);
+  torch::Tensor y = kernels::matmul(flat(x, sample_major).to(weight.scalar_type()), false,
+                                    flat(weight, sample_major), true);
   return y.add_(bias);
 }
 
@@ -140,7 +141,9 @@ Consumer::Gradients LinearConsumer::backward(const torch::Tensor& h, const torch
     out.input =
         unflat(kernels::matmul(h, false, flat(weight, sample_major), false), x, sample_major);
   if (wanted.weight)
-    out.weight = unflat(kernels::matmul(h, true, flat(x, sample_major), false), x, sample_major);
+    out.weight =
+        unflat(kernels::matmul(h, true, flat(x, sample_major).to(weight.scalar_type()), false), x,
+               sample_major);
   return out;
 }
 

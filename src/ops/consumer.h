@@ -17,7 +17,8 @@ class Consumer {
  public:
   virtual ~Consumer() = default;
 
-  /// y from x (what it reads), its weight (C_out, C_in of a group, taps…) and bias (C_out).
+  /// y from x (what it reads), its weight (C_out, C_in of a group, taps…) and bias (C_out), in the
+  /// type of the weight, as are the gradients.
   virtual torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& weight,
                                 const torch::Tensor& bias) const = 0;
 

@@ -93,7 +93,8 @@ void check_matrices(const Tensor& covariance, string_view text) {
 }
 
 Tensor no_tape(const Tensor& like) {
-  return at::empty({0}, like.options().dtype(at::kDouble).requires_grad(false));
+  return at::empty({0}, like.is_meta() ? like.options().dtype(at::kDouble).requires_grad(false)
+                                       : at::TensorOptions(at::kDouble));
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ Tensor whitening_matrix_backward(const Tensor& grad, const Tensor& covariance, c
               covariance.sizes(), ", got ", grad.sizes());
   if (covariance.numel() == 0) return at::empty_like(covariance);
   const Matrices matrices(covariance, spec);
-  const MapPointer made = made_of(tape).map;
+  const MapPointer made = kept_by(tape).map;
   const MapPointer map = made ? made : matrices.map();
   return matrices.tensor(matrices.pullback(*map, grad));
 }

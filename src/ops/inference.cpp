@@ -57,7 +57,7 @@ struct Map {
   }
 };
 
-Tensor exact(const Tensor& t) { return t.detach().to(at::kCPU, at::kDouble); }
+Tensor exact(const Tensor& t) { return t.detach().to(at::kCPU).to(at::kDouble); }
 
 Tensor bias_or_zeros(const OptionalTensor& bias, int64_t outputs) {
   return bias.has_value() ? exact(*bias) : at::zeros({outputs}, at::kDouble);
@@ -75,7 +75,7 @@ std::vector<Tensor> average_map(const OptionalTensor& weight, const OptionalTens
   in.bias = value_or_none(bias);
   in.skew = value_or_none(skew);
   check_parameters(*layer, in);
-  const MapPointer map = map_of(*layer, in, {mean, statistic, value_or_none(last)});
+  const MapPointer map = made_of(*layer, in, {mean, statistic, value_or_none(last)})->map;
   const core::AffineMap& affine = map->affine;
   return {kernels::to_tensor(affine.P.dense()), kernels::to_tensor(affine.center),
           kernels::to_tensor(affine.offset),

@@ -31,18 +31,25 @@ Inputs inputs_of(const Tensor& x, const OptionalTensor& weight, const OptionalTe
 
 /// As torch: of no samples nothing, and no statistics to learn.
 Tensor empty_output(const Call& call) {
-  if (!call.consumer) return call.in.x.clone();
+  if (!call.consumer) return call.in.x.to(call.type, /*non_blocking=*/false, /*copy=*/true);
   if (call.weight.dim() == 2) return at::zeros({0, call.weight.size(0)}, call.weight.options());
   const Tensor bias = at::zeros({call.weight.size(0)}, call.weight.options());
   return call.consumer->forward(call.read(), call.weight, bias);
 }
 
+/// Z in the type of the input.
+Tensor transformed(const Call& call, const Made& made) {
+  return kernels::passes_for(call.in.x)
+      .transform(call.in.x, made.map->affine, made.placed)
+      .to(call.type);
+}
+
 void check_backward(const Tensor& grad, const Call& call, Inputs& in, const Flags7& wanted) {
   const KnownLayer& layer = *call.layer;
-  TORCH_CHECK(grad.layout() == at::kStrided && grad.scalar_type() == in.x.scalar_type() &&
+  TORCH_CHECK(grad.layout() == at::kStrided && grad.scalar_type() == call.output_type() &&
                   grad.device() == in.x.device() && grad.sizes() == call.output_sizes(),
               layer.who, ": expected a gradient of size ", call.output_sizes(), ", type ",
-              in.x.scalar_type(), " on ", in.x.device(), ", got ", grad.sizes(), ", ",
+              call.output_type(), " on ", in.x.device(), ", got ", grad.sizes(), ", ",
               grad.scalar_type(), " on ", grad.device());
   const auto of = in.all();
   for (size_t k = 0; k < of.size(); ++k)
@@ -52,6 +59,11 @@ void check_backward(const Tensor& grad, const Call& call, Inputs& in, const Flag
 
 void average_into(const Tensor& average, const Tensor& value, double momentum) {
   average.mul_(1 - momentum).add_(value.to(average.options()), momentum);
+}
+
+/// All batches with one weight: a count on another device stays there.
+void average_into(const Tensor& average, const Tensor& value, const Tensor& count) {
+  average.add_((value.to(average.options()) - average) / count);
 }
 
 }  // namespace
@@ -65,22 +77,20 @@ Tensors2 train(const Tensor& x, const OptionalTensor& weight, const OptionalTens
   check_samples(call);
   if (call.empty() && !call.layer->has_group())
     return {empty_output(call), at::zeros({tape_size(*call.layer)}, at::kDouble)};
-  const core::Statistics statistics = batch_statistics(call);
-  Made made{map_of(call, statistics), {}};
+  auto [statistics, made] = batch_of(call);
   Tensor output;
   bool folds = true;
   if (!call.consumer) {
-    output = call.empty() ? call.in.x.clone()
-                          : kernels::passes_for(call.in.x).transform(call.in.x, made.map->affine);
+    output = call.empty() ? call.in.x.clone() : transformed(call, made);
   } else if (call.empty()) {
     output = empty_output(call);
   } else if (call.folds(*made.map)) {
-    const FoldedWeights weights = folded_weights(call, core::without_center(made.map->affine));
+    const FoldedWeights weights = folded_weights(call, made);
     output = folded_output(call, weights);
     made.folded_weight = weights.weight;
   } else {
     folds = false;
-    output = unfolded_output(call, *made.map);
+    output = unfolded_output(call, made);
   }
   return {output, record(statistics, std::move(made), !folds)};
 }
@@ -93,10 +103,10 @@ Tensor evaluate(const Tensor& x, const OptionalTensor& weight, const OptionalTen
   const Call call(layer, inputs_of(x, weight, bias, skew, read, consumer_weight, consumer_bias),
                   consumer);
   if (call.empty()) return empty_output(call);
-  const MapPointer map = map_of(*call.layer, call.in, {mean, statistic, value_or_none(last)});
-  if (!call.consumer) return kernels::passes_for(call.in.x).transform(call.in.x, map->affine);
-  return call.folds(*map) ? folded_output(call, *kept_weights(call, map))
-                          : unfolded_output(call, *map);
+  const auto made = made_of(*call.layer, call.in, {mean, statistic, value_or_none(last)});
+  if (!call.consumer) return transformed(call, *made);
+  return call.folds(*made->map) ? folded_output(call, *kept_weights(call, made))
+                                : unfolded_output(call, *made);
 }
 
 Tensors7 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& weight,
@@ -116,13 +126,14 @@ Tensors7 backward(const Tensor& grad, const Tensor& x, const OptionalTensor& wei
                 "expected a tape, or mean and statistics, got ", statistics.size(), " tensors");
     const Made made = statistics.size() == 1
                           ? replay(statistics[0], call)
-                          : Made{map_of(*call.layer, call.in,
-                                        {statistics[0], statistics[1],
-                                         statistics.size() == 3 ? statistics[2] : Tensor()}),
-                                 {}};
+                          : *made_of(*call.layer, call.in,
+                                     {statistics[0], statistics[1],
+                                      statistics.size() == 3 ? statistics[2] : Tensor()});
     d = gradients(grad, call, made, wanted);
   }
-  for (Tensor* t : d.all()) *t = or_none(*t, x);
+  for (size_t k = 0; k < wanted.size(); ++k)
+    *d.all()[k] = d.all()[k]->defined() ? d.all()[k]->to(in.all()[k]->scalar_type())
+                                        : or_none({}, x);
   return {d.x, d.weight, d.bias, d.skew, d.read, d.consumer_weight, d.consumer_bias};
 }
 
@@ -141,17 +152,26 @@ void track(const Tensor& mean, const Tensor& statistic, const OptionalTensor& la
   check_tape(tape, layer);
   const double seen = tape.select(0, samples).item<double>();
   if (seen == 0) return;
-  const MapPointer map = replay(tape, value_or_none(weight), layer);
-  const Average batch =
-      to_tensors(layer, map->mean, layer.averages_transform() ? map->T : map->conditioned());
+  Average batch = kept_by(tape).average;
+  if (!batch.mean.defined() || batch.mean.device() != mean.device()) {
+    const MapPointer map = replay(tape, value_or_none(weight), layer);
+    batch = to_tensors(layer, map->mean, layer.averages_transform() ? map->T : map->conditioned());
+  }
+  // As torch keeps variances: unbiased.
+  if (layer.per_channel) batch.statistic = seen / (seen - 1) * batch.statistic;
   const at::NoGradGuard no_grad;
   count.add_(1);
-  const double share = momentum.has_value() ? *momentum : 1.0 / count.item<double>();
-  average_into(mean, batch.mean, share);
-  // As torch keeps variances: unbiased.
-  average_into(statistic, layer.per_channel ? seen / (seen - 1) * batch.statistic : batch.statistic,
-               share);
-  if (last.has_value()) average_into(*last, batch.last, share);
+  const auto average = [&](const auto& share) {
+    average_into(mean, batch.mean, share);
+    average_into(statistic, batch.statistic, share);
+    if (last.has_value()) average_into(*last, batch.last, share);
+  };
+  if (momentum.has_value())
+    average(*momentum);
+  else if (count.is_cpu())
+    average(1.0 / count.item<double>());
+  else
+    average(count);
 }
 
 Tensors2 conditioned(const Tensor& tape, const OptionalTensor& weight, string_view text) {

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
+#include "kernels/convert.h"
 #include "ops/operators.h"
 #include "ops/tape.h"
 
@@ -99,6 +100,9 @@ TORCH_LIBRARY(orthobatch, m) {
       layer_text);
   m.def("statistic_sizes(str layer) -> (int[], int[])", sizes_of_statistic);
   m.def("warning(Tensor tape, str layer) -> str", warning);
+  m.def("has_double(Device device) -> bool", [](at::Device device) {
+    return device.is_meta() || orthobatch::kernels::exact_type(device) == at::kDouble;
+  });
   m.def("replays_from_copies() -> int", replays_from_copies);
 }
 

@@ -78,7 +78,7 @@ Tensor tape_of(core::Vector values, Made made) {
   return at::empty({0}, at::kDouble).set_(storage, 0, {size}, {1});
 }
 
-Made made_of(const Tensor& tape) {
+Made kept_by(const Tensor& tape) {
   const Memo* memo = memo_of(tape);
   return memo ? memo->made : Made{};
 }
@@ -98,7 +98,7 @@ Tensor record(const core::Statistics& statistics, Made made, bool was_unfolded) 
 Made replay(const Tensor& tape, const Call& call) {
   check_tape(tape, *call.layer);
   if (const Memo* memo = memo_of(tape)) return memo->made;
-  return {map_of(call, statistics_of(tape, *call.layer)), {}};
+  return made_of(call, statistics_of(tape, *call.layer));
 }
 
 MapPointer replay(const Tensor& tape, const Tensor& weight, const KnownLayer& layer) {

@@ -13,15 +13,10 @@ enum Counts { samples, floored, null, exchanges, unfolded, empty, counts };
 /// counts, μ and the blocks of Σ: doubles.
 int64_t tape_size(const KnownLayer& layer);
 
-/// What the forward pass made of its statistics.
-struct Made {
-  MapPointer map;
-  Tensor folded_weight;  // where a consumer was folded; undefined: to be made anew
-};
 Tensor record(const core::Statistics& statistics, Made made, bool was_unfolded);
 /// A tape of any values; and what it was made with, empty for a copy.
 Tensor tape_of(core::Vector values, Made made);
-Made made_of(const Tensor& tape);
+Made kept_by(const Tensor& tape);
 
 /// The same again. The tape must be of that layer; parameters and type are for a copy.
 Made replay(const Tensor& tape, const Call& call);
