@@ -25,6 +25,28 @@ function(orthobatch_room name)
   set_property(GLOBAL APPEND PROPERTY orthobatch_rooms "${name}:${known}")
 endfunction()
 
+# FILE of the current folder in a target, compiled once for each generation of vector units; the namespace and the
+# macro ORTHOBATCH_LOOPS have the name of the set.
+function(orthobatch_loops target file)
+  orthobatch_loop_set(${target} ${file} plain)
+  if(ORTHOBATCH_X86)
+    orthobatch_loop_set(${target} ${file} avx2 -mavx2 -mfma)
+    orthobatch_loop_set(${target} ${file} avx512 -mavx2 -mfma -mavx512f -mavx512vl -mavx512bw -mavx512dq
+                        -mprefer-vector-width=512 -DORTHOBATCH_LANES=8)
+  endif()
+endfunction()
+function(orthobatch_loop_set target file set)
+  get_filename_component(stem ${file} NAME_WE)
+  add_library(orthobatch_${stem}_${set} OBJECT ${file})
+  target_include_directories(orthobatch_${stem}_${set} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_definitions(orthobatch_${stem}_${set} PRIVATE ORTHOBATCH_LOOPS=${set})
+  target_compile_options(orthobatch_${stem}_${set} PRIVATE
+    -Wall -Wextra -Wno-psabi -O3 -ffp-contract=fast -fno-math-errno ${ARGN})
+  set_target_properties(orthobatch_${stem}_${set} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:orthobatch_${stem}_${set}>)
+  set_property(GLOBAL APPEND PROPERTY orthobatch_loops ${stem}_${set})
+endfunction()
+
 # The flags of a room, for programs too; the same words, others are passed over.
 function(orthobatch_flags target)
   cmake_parse_arguments(room "TORCH;COLD" "" "" ${ARGN})

@@ -1,4 +1,5 @@
-// This program's own dsyevd_ stands before LAPACK's: it counts, and fails on demand.
+// This program's own dsyevd_ stands before LAPACK's: it counts, and fails on demand. Layers of more
+// than 32 channels call it.
 
 #include "rooms.h"
 #include "small_run.h"
@@ -27,16 +28,16 @@ namespace orthobatch {
 namespace {
 
 TEST(Convergence, FailureIsNamedAndLeavesTheLayerAsItWas) {
-  BatchOrtho1d layer(BatchOrthoOptions(4, "ZCAE(1e-5)").name("trunk.norm"));
-  const torch::Tensor x = test::correlated({30, 4}, 1, torch::kFloat);
+  BatchOrtho1d layer(BatchOrthoOptions(40, "ZCAE(1e-5)").name("trunk.norm"));
+  const torch::Tensor x = test::correlated({90, 40}, 1, torch::kFloat);
   layer->forward(x);
   const torch::Tensor mean = layer->running_mean.clone(), cov = layer->running_cov.clone();
 
   forced_info = 3;
   const std::string message = test::message_of([&] { layer->forward(2 * x); });
   forced_info = 0;
-  for (const char* part : {"BatchOrtho1d(4, \"ZCAE(1e-5)\") 'trunk.norm'", "did not converge",
-                           "4x4", "info 3", "running statistics are unchanged"})
+  for (const char* part : {"BatchOrtho1d(40, \"ZCAE(1e-5)\") 'trunk.norm'", "did not converge",
+                           "40x40", "info 3", "running statistics are unchanged"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_TRUE(layer->running_mean.equal(mean));
   EXPECT_TRUE(layer->running_cov.equal(cov));
@@ -47,8 +48,8 @@ TEST(Convergence, FailureIsNamedAndLeavesTheLayerAsItWas) {
 }
 
 TEST(Convergence, FailureInEvaluationKeepsTheOldFold) {
-  BatchOrtho1d layer(4, "ZCA(1e-5)");
-  const torch::Tensor x = test::correlated({30, 4}, 1, torch::kFloat);
+  BatchOrtho1d layer(40, "ZCA(1e-5)");
+  const torch::Tensor x = test::correlated({90, 40}, 1, torch::kFloat);
   layer->forward(x);
   layer->eval();
   const torch::Tensor z = layer->forward(x);
@@ -65,7 +66,9 @@ TEST(Convergence, FailureInEvaluationKeepsTheOldFold) {
 TEST(Convergence, ATrainingWhoseFactorizationFailsHasDiverged) {
   for (const int after : {0, 7, 23}) {
     const TemporaryFolder folder;
-    test::Session session(folder.path("run"), test::small_config());
+    TrainConfig config = test::small_config();
+    for (auto& block : config.net.blocks) block.channels = 40;
+    test::Session session(folder.path("run"), config);
     calls = 0;
     forced_info = 1;
     fails_after = after;
@@ -86,8 +89,8 @@ TEST(Convergence, ATrainingWhoseFactorizationFailsHasDiverged) {
 }
 
 TEST(Evaluation, FactorsOnceUntilSomethingChanges) {
-  BatchOrtho1d layer(4, "ZCA(1e-5)");
-  const torch::Tensor x = test::correlated({30, 4}, 1, torch::kFloat);
+  BatchOrtho1d layer(40, "ZCA(1e-5)");
+  const torch::Tensor x = test::correlated({90, 40}, 1, torch::kFloat);
   layer->forward(x);
   layer->eval();
   calls = 0;

@@ -12,9 +12,21 @@
 
 #include "core/layer.h"
 #include "core/parallel.h"
+#include "core/small.h"
 #include "rooms.h"
 
 namespace orthobatch::core {
+namespace plain {
+extern const Small of_small;
+}
+#ifdef ORTHOBATCH_X86
+namespace avx2 {
+extern const Small of_small;
+}
+namespace wide {  // the set for AVX-512, compiled for what most machines have
+extern const Small of_small;
+}
+#endif
 namespace {
 
 using linalg::matmul;
@@ -90,7 +102,7 @@ TEST_P(Eigh, DecomposesAndIsOrthogonal) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Eigh, testing::Values(1, 2, 5, 128, 300),
+INSTANTIATE_TEST_SUITE_P(Sizes, Eigh, testing::Values(1, 2, 3, 5, 16, 31, 32, 33, 128, 300),
                          testing::PrintToStringParamName());
 
 TEST(Eigh, RefusesWhatIsNotFinite) {
@@ -105,8 +117,55 @@ TEST(Eigh, RefusesWhatIsNotFinite) {
   }
 }
 
+TEST(Small, EverySetDecomposesAndMultiplies) {
+  std::vector<std::pair<std::string, const Small*>> sets = {{"plain", &plain::of_small}};
+#ifdef ORTHOBATCH_X86
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    sets.emplace_back("avx2", &avx2::of_small);
+    sets.emplace_back("wide", &wide::of_small);
+  }
+#endif
+  for (const auto& [set, small] : sets)
+    for (const int64_t n : {1, 2, 3, 4, 7, 8, 9, 16, 17, 31, 32}) {
+      for (const auto& [name, a] : cases(n)) {
+        Vector lambda(n);
+        Matrix U(n);
+        ASSERT_TRUE(small->eigh(n, a.data(), lambda.data(), U.data())) << set << " " << name << n;
+        EXPECT_TRUE(std::is_sorted(lambda.rbegin(), lambda.rend())) << set << " " << name << n;
+        const double noise = 4 * linalg::null_tolerance(n);
+        const double scale = std::max(std::abs(lambda.front()), std::abs(lambda.back()));
+        Matrix one(n), again(n);
+        small->multiply(n, n, n, U.data(), 1, n, U.data(), n, 1, one.data());  // Uᵀ U
+        EXPECT_LT(largest(one - Matrix::identity(n)), noise) << set << " " << name << n;
+        const Matrix scaled = scale_cols(U, lambda);
+        small->multiply(n, n, n, scaled.data(), n, 1, U.data(), 1, n, again.data());
+        EXPECT_LT(largest(again - a), noise * scale) << set << " " << name << n;
+      }
+      const Matrix a = random_matrix(n, 5, 7), b = random_matrix(5, 11, 8);
+      Matrix product(n, 11);
+      small->multiply(n, 11, 5, a.data(), 5, 1, b.data(), 11, 1, product.data());
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < 11; ++j) {
+          long double sum = 0;
+          for (int64_t l = 0; l < 5; ++l) sum += static_cast<long double>(a(i, l)) * b(l, j);
+          EXPECT_NEAR(product(i, j), static_cast<double>(sum), 1e-13) << set << n;
+        }
+    }
+}
+
+TEST(Small, TakesTheWholeRangeOfDoubles) {
+  for (const double size : {1e300, 1e150, 1e-150, 1e-290}) {
+    const Matrix a = size * with_spectrum({3, 2, 2, 1}, 3);
+    const auto [lambda, U] = linalg::eigh(a);
+    EXPECT_NEAR(lambda[0] / size, 3, 1e-13);
+    EXPECT_NEAR(lambda[3] / size, 1, 1e-13);
+    EXPECT_LT(largest(matmul_tn(U, U) - Matrix::identity(4)), 1e-13);
+  }
+  EXPECT_EQ(linalg::eigh(Matrix(3)).lambda, Vector(3));
+}
+
 TEST(SymmetricProducts, AreTheProducts) {
-  for (const int64_t n : {1, 7, 128, 129, 200}) {
+  for (const int64_t n : {1, 7, 16, 29, 32, 33, 128, 129, 200}) {
     const Matrix a = random_matrix(n, n, 1), s = sym(random_matrix(n, n, 2));
     const double noise = 1e-12 * static_cast<double>(n);
     const Matrix whole = matmul_tn(a, matmul(s, a));

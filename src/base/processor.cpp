@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
 extern "C" {
 // OpenBLAS only; absent from other implementations.
@@ -44,6 +45,28 @@ VectorUnits vector_units() {
                __builtin_cpu_supports("avx512dq");
 #endif
   return out;
+}
+
+const char* to_string(LoopSet set) {
+  return set == LoopSet::avx512 ? "avx512" : set == LoopSet::avx2 ? "avx2" : "plain";
+}
+
+LoopSet loop_set() {
+  static const LoopSet chosen = [] {
+    const VectorUnits units = vector_units();
+    const char* asked = std::getenv("ORTHOBATCH_LOOPS");
+    std::string known;
+    for (const LoopSet set : {LoopSet::avx512, LoopSet::avx2, LoopSet::plain}) {
+      if ((set == LoopSet::avx512 && !units.avx512) || (set == LoopSet::avx2 && !units.avx2))
+        continue;
+      if (!asked || std::string(asked) == to_string(set)) return set;
+      known += std::string(known.empty() ? "" : ", ") + to_string(set);
+    }
+    throw std::runtime_error(
+        "ORTHOBATCH_LOOPS: expected a set of loops that this processor runs (" + known +
+        "), found '" + asked + "'");
+  }();
+  return chosen;
 }
 
 std::string better_core(const std::string& name, const VectorUnits& units) {

@@ -15,6 +15,13 @@ struct VectorUnits {
 };
 VectorUnits vector_units();
 
+/// The set of our own inner loops, each compiled for some vector units: the fastest that the processor
+/// runs, unless ORTHOBATCH_LOOPS in the environment names another.
+enum class LoopSet { plain, avx2, avx512 };
+LoopSet loop_set();
+/// "plain", "avx2" or "avx512"
+const char* to_string(LoopSet set);
+
 /// The kernels that BLAS and LAPACK run on. OpenBLAS chooses them when it is loaded, by a list of
 /// processors: one that is newer than the list it takes for a Prescott of 2004, at a quarter of the
 /// speed.

@@ -8,6 +8,7 @@
 
 #include "base/processor.h"
 #include "core/parallel.h"
+#include "core/small.h"
 
 #ifdef ORTHOBATCH_BLAS_onednn
 #include <dnnl.h>
@@ -58,10 +59,12 @@ class OnThisThread {
 
 char letter(Op op) { return op == Op::none ? 'N' : 'T'; }
 
+/// `info` is LAPACK's, -1 where it was not LAPACK.
 [[noreturn]] void fail(const char* routine, int64_t n, int info, const char* meaning) {
-  throw FactorizationError(std::string("[linalg::") + routine + "] " + meaning + " (matrix " +
-                           std::to_string(n) + "x" + std::to_string(n) + ", LAPACK info " +
-                           std::to_string(info) + ", expected 0)");
+  const std::string size = std::to_string(n) + "x" + std::to_string(n);
+  throw FactorizationError(
+      std::string("[linalg::") + routine + "] " + meaning + " (matrix " + size +
+      (info < 0 ? "" : ", LAPACK info " + std::to_string(info) + ", expected 0") + ")");
 }
 
 /// Workspaces are kept from call to call.
@@ -117,36 +120,34 @@ std::string products_library() {
 #endif
 }
 
-Matrix matmul(const Matrix& a, const Matrix& b) {
-  Matrix c = Matrix::uninitialized(a.rows(), b.cols());
-  gemm(Op::none, Op::none, c.rows(), c.cols(), a.cols(), 1.0, a.data(), a.cols(), b.data(),
-       b.cols(), 0.0, c.data(), c.cols());
+/// op(A) op(B)
+static Matrix product(Op op_a, Op op_b, const Matrix& a, const Matrix& b) {
+  const bool turned = op_a == Op::transpose, other = op_b == Op::transpose;
+  const int64_t m = turned ? a.cols() : a.rows(), k = turned ? a.rows() : a.cols();
+  Matrix c = Matrix::uninitialized(m, other ? b.rows() : b.cols());
+  const int64_t n = c.cols();
+  if (std::max({m, n, k}) <= most_small)
+    small().multiply(m, n, k, a.data(), turned ? 1 : a.cols(), turned ? a.cols() : 1, b.data(),
+                     other ? 1 : n, other ? k : 1, c.data());
+  else
+    gemm(op_a, op_b, m, n, k, 1.0, a.data(), a.cols(), b.data(), b.cols(), 0.0, c.data(), n);
   return c;
 }
 
+Matrix matmul(const Matrix& a, const Matrix& b) { return product(Op::none, Op::none, a, b); }
 Matrix matmul_tn(const Matrix& a, const Matrix& b) {
-  Matrix c = Matrix::uninitialized(a.cols(), b.cols());
-  gemm(Op::transpose, Op::none, c.rows(), c.cols(), a.rows(), 1.0, a.data(), a.cols(), b.data(),
-       b.cols(), 0.0, c.data(), c.cols());
-  return c;
+  return product(Op::transpose, Op::none, a, b);
 }
-
 Matrix matmul_nt(const Matrix& a, const Matrix& b) {
-  Matrix c = Matrix::uninitialized(a.rows(), b.rows());
-  gemm(Op::none, Op::transpose, c.rows(), c.cols(), a.cols(), 1.0, a.data(), a.cols(), b.data(),
-       b.cols(), 0.0, c.data(), c.cols());
-  return c;
+  return product(Op::none, Op::transpose, a, b);
 }
 
 /// C = op(A) op(B), of which the caller knows that it is symmetric.
 static Matrix symmetric_product(Op op_a, Op op_b, const Matrix& a, const Matrix& b) {
   const int64_t n = op_a == Op::none ? a.rows() : a.cols();
+  if (n <= one_thread) return product(op_a, op_b, a, b);
   const int64_t k = op_a == Op::none ? a.cols() : a.rows();
   Matrix c = Matrix::uninitialized(n, n);
-  if (n <= one_thread) {
-    gemm(op_a, op_b, n, n, k, 1.0, a.data(), a.cols(), b.data(), b.cols(), 0.0, c.data(), n);
-    return c;
-  }
   // Strips of rows up to the diagonal, the longest first; what is above it is their mirror.
   constexpr int64_t rows = 64;
   const OnThisThread guard;
@@ -174,6 +175,15 @@ Matrix symmetric_matmul_nt(const Matrix& a, const Matrix& b) {
 
 SymmetricEigen eigh(const Matrix& a) {
   const int n = static_cast<int>(a.rows());
+  constexpr const char* no_convergence = "the symmetric eigensolver did not converge";
+  SymmetricEigen out;
+  if (n <= most_small) {
+    out.lambda.resize(n);
+    out.U = Matrix::uninitialized(n, n);
+    if (!small().eigh(n, a.data(), out.lambda.data(), out.U.data()))
+      fail("eigh", n, -1, no_convergence);
+    return out;
+  }
   Matrix vectors = a;  // row k becomes eigenvector k: LAPACK writes columns, column-major
   Vector ascending(n);
   const int lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n;
@@ -185,8 +195,7 @@ SymmetricEigen eigh(const Matrix& a) {
   const OnThisThread guard;
   dsyevd_("V", "L", &n, vectors.data(), &n, ascending.data(), work.data(), &lwork, iwork.data(),
           &liwork, &info);
-  if (info != 0) fail("eigh", n, info, "the symmetric eigensolver did not converge");
-  SymmetricEigen out;
+  if (info != 0) fail("eigh", n, info, no_convergence);
   out.lambda.assign(ascending.rbegin(), ascending.rend());
   out.U = Matrix::uninitialized(n, n);
   // Downwards: the last row becomes the first column.

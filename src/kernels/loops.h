@@ -60,8 +60,7 @@ struct CovarianceLoops {
 /// Away from powers of two, so that the panels do not all fall on the same lines of the cache.
 inline int64_t panel_stride(int64_t samples, int64_t lanes) { return samples * lanes + 8; }
 
-/// "plain", "avx2" or "avx512": the fastest that the processor runs, unless ORTHOBATCH_LOOPS in the
-/// environment names another.
+/// The name of base::loop_set(), and its loops.
 const char* loops_name();
 template <typename T>
 const Loops<T>& loops();

@@ -1,7 +1,3 @@
-#include <cstdlib>
-#include <stdexcept>
-#include <string>
-
 #include "base/processor.h"
 #include "kernels/loops_sets.h"
 
@@ -15,40 +11,27 @@ namespace orthobatch::kernels {
 namespace {
 
 struct Set {
-  const char* name;
-  bool runs_here;
   const Loops<float>& of_float;
   const Loops<double>& of_double;
   const CovarianceLoops& of_covariance;
 };
 
-/// The fastest set that the processor runs, or the one that ORTHOBATCH_LOOPS names.
-Set choose() {
-  [[maybe_unused]] const base::VectorUnits units = base::vector_units();
-  const Set sets[] = {
-#ifdef ORTHOBATCH_X86
-      {"avx512", units.avx512, avx512::of_float, avx512::of_double, avx512::of_covariance},
-      {"avx2", units.avx2, avx2::of_float, avx2::of_double, avx2::of_covariance},
-#endif
-      {"plain", true, plain::of_float, plain::of_double, plain::of_covariance}};
-  const char* asked = std::getenv("ORTHOBATCH_LOOPS");
-  std::string known;
-  for (const Set& set : sets) {
-    if (set.runs_here && (!asked || std::string(asked) == set.name)) return set;
-    if (set.runs_here) known += std::string(known.empty() ? "" : ", ") + set.name;
-  }
-  throw std::runtime_error("ORTHOBATCH_LOOPS: expected a set of loops that this processor runs (" +
-                           known + "), found '" + asked + "'");
-}
-
 const Set& chosen() {
-  static const Set set = choose();
+  static const Set set = [] {
+#ifdef ORTHOBATCH_X86
+    if (base::loop_set() == base::LoopSet::avx512)
+      return Set{avx512::of_float, avx512::of_double, avx512::of_covariance};
+    if (base::loop_set() == base::LoopSet::avx2)
+      return Set{avx2::of_float, avx2::of_double, avx2::of_covariance};
+#endif
+    return Set{plain::of_float, plain::of_double, plain::of_covariance};
+  }();
   return set;
 }
 
 }  // namespace
 
-const char* loops_name() { return chosen().name; }
+const char* loops_name() { return base::to_string(base::loop_set()); }
 
 template <>
 const Loops<float>& loops<float>() {
