@@ -38,7 +38,7 @@ endfunction()
 function(orthobatch_loop_set target file set)
   get_filename_component(stem ${file} NAME_WE)
   add_library(orthobatch_${stem}_${set} OBJECT ${file})
-  target_include_directories(orthobatch_${stem}_${set} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(orthobatch_${stem}_${set} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src)
   target_compile_definitions(orthobatch_${stem}_${set} PRIVATE ORTHOBATCH_LOOPS=${set})
   target_compile_options(orthobatch_${stem}_${set} PRIVATE
     -Wall -Wextra -Wno-psabi -O3 -ffp-contract=fast -fno-math-errno ${ARGN})

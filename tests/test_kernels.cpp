@@ -155,8 +155,9 @@ TEST_P(Passes, FloatOnAnyDeviceIsFloatOnTheCpu) {
   }
   EXPECT_LT(test::relative_error(aten.transform(fx, map), cpu.transform(fx, map)),
             tolerance::float_passes);
-  EXPECT_LT(test::relative_error(aten.input_gradient(fg, fx, back), cpu.input_gradient(fg, fx, back)),
-            tolerance::float_passes);
+  EXPECT_LT(
+      test::relative_error(aten.input_gradient(fg, fx, back), cpu.input_gradient(fg, fx, back)),
+      tolerance::float_passes);
 }
 
 TEST_P(Passes, FloatBackwardSummedInDoubleIsTheDoubleOneRounded) {
@@ -201,8 +202,9 @@ INSTANTIATE_TEST_SUITE_P(
             Shape{"sequence", {12, 9, 31}, false}, Shape{"sequence_last", {12, 9, 31}, true},
             Shape{"image", {6, 13, 9, 11}, false}, Shape{"image_last", {6, 13, 9, 11}, true},
             Shape{"wide", {3, 70, 40, 40}, false}, Shape{"wide_last", {3, 70, 40, 40}, true},
-            Shape{"point", {50, 13, 1, 1}, false}, Shape{"volume_last", {3, 8, 4, 5, 6}, true}),
-        testing::Values(0, 1, 4, 8)),
+            Shape{"small_images", {70, 37, 3, 3}, false}, Shape{"point", {50, 13, 1, 1}, false},
+            Shape{"volume_last", {3, 8, 4, 5, 6}, true}),
+        testing::Values(0, 1, 4, 8, 16)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param).name) + "_block" +
              std::to_string(std::get<1>(info.param));

@@ -23,7 +23,7 @@ struct Set {
   const char* name;
   const Loops<float>* of_float;
   const Loops<double>* of_double;
-  const CovarianceLoops* of_covariance;
+  const SampleSums* of_sums;
 
   template <typename T>
   const Loops<T>& of() const {
@@ -35,11 +35,11 @@ struct Set {
 };
 
 std::vector<Set> sets() {
-  std::vector<Set> out = {{"plain", &plain::of_float, &plain::of_double, &plain::of_covariance}};
+  std::vector<Set> out = {{"plain", &plain::of_float, &plain::of_double, &plain::of_sums}};
 #ifdef ORTHOBATCH_X86
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    out.push_back({"avx2", &avx2::of_float, &avx2::of_double, &avx2::of_covariance});
-    out.push_back({"wide", &wide::of_float, &wide::of_double, &wide::of_covariance});
+    out.push_back({"avx2", &avx2::of_float, &avx2::of_double, &avx2::of_sums});
+    out.push_back({"wide", &wide::of_float, &wide::of_double, &wide::of_sums});
   }
 #endif
   return out;
@@ -134,15 +134,25 @@ TYPED_TEST(LoopsOf, SumsAreInDouble) {
     }
 }
 
-/// Σ (x−shift)(x−shift)ᵀ of samples × width values, `stride` apart.
+/// Σ (a−shift)(b−shift)ᵀ of samples × width values, `stride` apart.
 template <typename T>
-long double square_at(const std::vector<T>& x, const std::vector<T>& shift, int64_t samples,
-                      int64_t stride, int64_t i, int64_t j) {
+long double product_at(const std::vector<T>& a, const std::vector<double>& shift_a,
+                       const std::vector<T>& b, const std::vector<double>& shift_b, int64_t samples,
+                       int64_t stride, int64_t i, int64_t j) {
   long double sum = 0;
   for (int64_t s = 0; s < samples; ++s)
-    sum += (static_cast<long double>(x[s * stride + i]) - shift[i]) *
-           (static_cast<long double>(x[s * stride + j]) - shift[j]);
+    sum += (static_cast<long double>(a[s * stride + i]) - shift_a[i]) *
+           (static_cast<long double>(b[s * stride + j]) - shift_b[j]);
   return sum;
+}
+
+/// A row per channel.
+template <typename T>
+std::vector<T> transposed(const std::vector<T>& x, int64_t samples, int64_t stride, int64_t width) {
+  std::vector<T> out(samples * width);
+  for (int64_t s = 0; s < samples; ++s)
+    for (int64_t c = 0; c < width; ++c) out[c * samples + s] = x[s * stride + c];
+  return out;
 }
 
 TYPED_TEST(LoopsOf, CovarianceOfPanelsAndOfRowsIsTheSum) {
@@ -151,33 +161,130 @@ TYPED_TEST(LoopsOf, CovarianceOfPanelsAndOfRowsIsTheSum) {
     for (const int64_t width : {1, 3, 4, 8, 13, 16, 29, 48})
       for (const int64_t samples : {1, 6, 37, 128}) {
         SCOPED_TRACE(testing::Message() << set.name << " " << samples << "x" << width);
-        const CovarianceLoops& multiply = *set.of_covariance;
+        const SampleSums& multiply = *set.of_sums;
         const int64_t stride = width + 2, lanes = multiply.lanes;
-        const auto x = random_values<T>(samples * stride, 7), shift = random_values<T>(width, 8);
+        const auto x = random_values<T>(samples * stride, 7);
+        const auto shift = random_values<double>(width, 8);
         const int64_t panels = (width + lanes - 1) / lanes, padded = panels * lanes;
         std::vector<double> packed(panels * panel_stride(samples, lanes)), sum(width);
         std::vector<double> square(padded * padded);
         set.of<T>().pack_panels(x.data(), samples, stride, width, shift.data(), packed.data(),
                                 sum.data());
-        multiply.multiply_panels(packed.data(), samples, panels, square.data());
+        multiply.multiply_panels(packed.data(), packed.data(), samples, panels, square.data());
 
-        const int64_t whole = (samples + lanes - 1) / lanes * lanes;
-        std::vector<double> rows(width * (whole + 8)), by_rows(width * width);
-        for (int64_t c = 0; c < width; ++c) {
-          std::vector<T> channel(samples);
-          for (int64_t s = 0; s < samples; ++s) channel[s] = x[s * stride + c];
-          const double total = set.of<T>().pack_row(channel.data(), samples, shift[c],
-                                                    rows.data() + c * (whole + 8));
-          ASSERT_NEAR(total, sum[c], 1e-12);
-        }
-        multiply.multiply_rows(rows.data(), whole, whole + 8, width, by_rows.data());
+        const int64_t whole = (samples + lanes - 1) / lanes * lanes, apart = whole + 8;
+        std::vector<double> rows(width * apart), by_rows(width * width), totals(width);
+        const std::vector<T> channels = transposed(x, samples, stride, width);
+        set.of<T>().pack_rows(channels.data(), 1, 0, samples, width, samples, shift.data(),
+                              rows.data(), apart, totals.data());
+        multiply.multiply_rows(rows.data(), rows.data(), whole, apart, width, by_rows.data());
 
-        for (int64_t i = 0; i < width; ++i)
+        for (int64_t i = 0; i < width; ++i) {
+          ASSERT_NEAR(totals[i], sum[i], 1e-12);
           for (int64_t j = 0; j <= i; ++j) {
-            const auto expected = static_cast<double>(square_at(x, shift, samples, stride, i, j));
+            const auto expected =
+                static_cast<double>(product_at(x, shift, x, shift, samples, stride, i, j));
             ASSERT_NEAR(square[i * padded + j], expected, 1e-12 * static_cast<double>(samples));
             ASSERT_NEAR(by_rows[i * width + j], expected, 1e-12 * static_cast<double>(samples));
           }
+        }
+      }
+}
+
+TYPED_TEST(LoopsOf, ProductsOfTwoAreTheWholeSquare) {
+  using T = TypeParam;
+  for (const Set& set : sets())
+    for (const int64_t width : {1, 5, 16, 29}) {
+      const SampleSums& multiply = *set.of_sums;
+      const int64_t samples = 37, lanes = multiply.lanes, whole = 40, apart = whole + 8;
+      const auto g = random_values<T>(samples * width, 1), x = random_values<T>(samples * width, 2);
+      const auto shift = random_values<double>(width, 3);
+      const std::vector<double> none(width);
+      const int64_t panels = (width + lanes - 1) / lanes, padded = panels * lanes;
+      std::vector<double> left(panels * panel_stride(samples, lanes)),
+          right = left, sum(width), square(padded * padded), rows(width * apart), with = rows,
+          by_rows(width * width);
+      const Loops<T>& loops = set.of<T>();
+      loops.pack_panels(g.data(), samples, width, width, none.data(), left.data(), sum.data());
+      loops.pack_panels(x.data(), samples, width, width, shift.data(), right.data(), sum.data());
+      multiply.multiply_panels(left.data(), right.data(), samples, panels, square.data());
+      const auto by_channel = [&](const std::vector<T>& of) {
+        return transposed(of, samples, width, width);
+      };
+      loops.pack_rows(by_channel(g).data(), 1, 0, samples, width, samples, none.data(), rows.data(),
+                      apart, sum.data());
+      loops.pack_rows(by_channel(x).data(), 1, 0, samples, width, samples, shift.data(),
+                      with.data(), apart, sum.data());
+      multiply.multiply_rows(rows.data(), with.data(), whole, apart, width, by_rows.data());
+      for (int64_t i = 0; i < width; ++i)
+        for (int64_t j = 0; j < width; ++j) {
+          const auto expected =
+              static_cast<double>(product_at(g, none, x, shift, samples, width, i, j));
+          ASSERT_NEAR(square[i * padded + j], expected, 1e-12 * samples) << set.name << width;
+          ASSERT_NEAR(by_rows[i * width + j], expected, 1e-12 * samples) << set.name << width;
+        }
+    }
+}
+
+TYPED_TEST(LoopsOf, PanelsArePackedSideBySideAndMultiplied) {
+  using T = TypeParam;
+  for (const Set& set : sets())
+    for (const int64_t width : {2, 5, 16, 32})
+      for (const auto& [parts, samples] : {std::pair{5, 4}, {1, 37}, {3, 49}, {1, 256}}) {
+        SCOPED_TRACE(testing::Message()
+                     << set.name << " " << parts << "x" << samples << "x" << width);
+        const Loops<T>& loops = set.of<T>();
+        const int64_t count = parts * samples, image = width * samples + 3;
+        const int64_t whole = (count + loops.lanes - 1) / loops.lanes * loops.lanes,
+                      apart = whole + 16;
+        const int64_t wide = (width + loops.lanes - 1) / loops.lanes * loops.lanes;
+        const auto x = random_values<T>(parts * image, 1), center = random_values<T>(width, 2);
+        std::vector<T> m = random_values<T>(width * wide, 3), base = random_values<T>(wide, 4);
+        std::vector<T> packed(width * apart, T(7)), out(width * apart), by_sample(count * wide),
+            result(count * wide);
+        loops.pack_channels(x.data(), parts, image, samples, width, samples, center.data(), T(0.5),
+                            packed.data(), apart);
+        for (int64_t c = 0; c < width; ++c)
+          for (int64_t s = 0; s < whole; ++s) {
+            const double value =
+                s < count
+                    ? 0.5 *
+                          (static_cast<double>(x[s / samples * image + c * samples + s % samples]) -
+                           center[c])
+                    : 0.0;
+            ASSERT_NEAR(packed[c * apart + s], value, 4 * within<T>());
+            if (s < count) by_sample[s * wide + c] = packed[c * apart + s];
+          }
+        const PanelProduct<T> twice[] = {{m.data(), wide, packed.data(), apart},
+                                         {m.data(), wide, packed.data(), apart}};
+        loops.multiply(width, whole, width, 2, twice, base.data(), nullptr, out.data(), apart);
+        const PanelProduct<T> turned = {by_sample.data(), wide, m.data(), wide};
+        loops.multiply(count, wide, width, 1, &turned, nullptr, base.data(), result.data(), wide);
+        for (int64_t c = 0; c < width; ++c)
+          for (int64_t s = 0; s < count; ++s) {
+            double left = 0, right = base[c];
+            for (int64_t j = 0; j < width; ++j) {
+              left += 2.0 * m[c * wide + j] * packed[j * apart + s];
+              right += static_cast<double>(packed[j * apart + s]) * m[j * wide + c];
+            }
+            ASSERT_NEAR(out[c * apart + s], base[c] + left, 100 * within<T>());
+            ASSERT_NEAR(result[s * wide + c], right, 100 * within<T>());
+          }
+        std::vector<T> back(x.size());
+        for (int64_t part = 0; part < parts; ++part)
+          loops.unpack(packed.data() + part * samples, width, apart, samples,
+                       back.data() + part * image, samples);
+        for (int64_t k = 0; k < width * samples; ++k)
+          ASSERT_EQ(back[(parts - 1) * image + k],
+                    packed[k / samples * apart + (parts - 1) * samples + k % samples]);
+
+        std::vector<T> rows(samples * wide), again(samples * width);
+        loops.pack_samples(x.data(), samples, width, width, center.data(), T(0.5), rows.data(),
+                           wide);
+        loops.unpack(rows.data(), samples, wide, width, again.data(), width);
+        for (int64_t k = 0; k < samples * width; ++k)
+          ASSERT_NEAR(again[k], 0.5 * (static_cast<double>(x[k]) - center[k % width]),
+                      4 * within<T>());
       }
 }
 

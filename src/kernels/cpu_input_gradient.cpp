@@ -1,6 +1,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "kernels/cpu_passes.h"
+#include "kernels/panels.h"
 
 namespace orthobatch::kernels {
 
@@ -18,6 +19,13 @@ at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const Gr
   BlockMatrix balanced = Q;
   balanced *= map.scale;
   const S unscale = static_cast<S>(1.0 / map.scale);
+  const Vector none(layout.channels);
+  if (!converts && fits_panels(P.block()) && (Q.empty() || Q.block() == P.block())) {
+    std::vector<PanelTerm<T>> terms = {{grad, &P, true, &none}};
+    if (!Q.empty()) terms.push_back({data, &balanced, false, &map.center, static_cast<T>(unscale)});
+    apply_panels<T>(layout, terms, map.offset, dx.data_ptr<T>());
+    return dx;
+  }
   const std::vector<S> p(P.values().begin(), P.values().end());
   const std::vector<S> q(balanced.values().begin(), balanced.values().end());
   // Diagonal parts have a loop of their own where nothing is converted.
@@ -25,7 +33,6 @@ at::Tensor cpu_input_gradient(const at::Tensor& g, const at::Tensor& x, const Gr
              q_diagonal = !converts && !Q.empty() && Q.block() == 1;
   const bool q_dense = !Q.empty() && !q_diagonal;
   const bool packs = q_dense && (converts || map.scale != 1 || !all_zero(map.center));
-  const Vector none(layout.channels);
   const auto mu = runs.constants<S>(map.center), constant = runs.constants<S>(map.offset),
              zero = runs.constants<S>(none);
   const auto p_run = runs.constants<S>(p_diagonal ? P.values() : none);

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu_passes.h"
 #include "kernels/loops.h"
-#include "kernels/tiles.h"
+#include "kernels/panels.h"
 
 namespace orthobatch::kernels {
 namespace {
@@ -54,67 +54,6 @@ void sum_diagonal(const T* x, const Layout& layout, const Vector& shift, const T
   runs.add_sums(square, out.squares.data(0));
 }
 
-template <typename T>
-void sum_sample_major(const T* x, const std::vector<T>& shift, const Tiling& tiling, int64_t begin,
-                      int64_t end, MomentSums& out) {
-  const CovarianceLoops& multiply = covariance_loops();
-  const int64_t lanes = multiply.lanes;
-  BlockMatrix& squares = out.squares;
-  const auto panels_of = [&](int64_t width) { return (width + lanes - 1) / lanes; };
-  const int64_t widest = panels_of(squares.block());
-  // Whole panels, so that the products need no edges.
-  std::vector<Vector> padded;
-  for (int64_t b = 0; b < squares.count(); ++b) {
-    const int64_t rows = panels_of(squares.width(b)) * lanes;
-    padded.emplace_back(rows * rows);
-  }
-  Vector panels(widest * panel_stride(tiling.max_samples(), lanes));
-  for (int64_t t = begin; t < end; ++t) {
-    const Tile tile = tiling[t];
-    for (int64_t b = 0; b < squares.count(); ++b) {
-      const int64_t first = squares.offset(b), width = squares.width(b);
-      loops<T>().pack_panels(x + tile.offset + first, tile.samples, tile.stride, width,
-                             shift.data() + first, panels.data(), out.sum.data() + first);
-      multiply.multiply_panels(panels.data(), tile.samples, panels_of(width), padded[b].data());
-    }
-  }
-  for (int64_t b = 0; b < squares.count(); ++b) {
-    const int64_t width = squares.width(b), rows = panels_of(width) * lanes;
-    for (int64_t i = 0; i < width; ++i)
-      std::copy_n(padded[b].data() + i * rows, i + 1, squares.data(b) + i * width);
-  }
-}
-
-template <typename T>
-void sum_channel_major(const T* x, const std::vector<T>& shift, const Tiling& tiling, int64_t begin,
-                       int64_t end, MomentSums& out) {
-  const CovarianceLoops& multiply = covariance_loops();
-  const int64_t n = out.squares.size();
-  const auto whole = [&](int64_t count) {
-    return (count + multiply.lanes - 1) / multiply.lanes * multiply.lanes;
-  };
-  // Pieces of several images side by side, where one alone is too short to multiply well.
-  const int64_t capacity = std::max<int64_t>(256, whole(tiling.max_samples()));
-  const int64_t stride = capacity + 8;
-  Vector rows(n * stride);
-  int64_t used = 0;
-  const auto flush = [&] {
-    for (int64_t b = 0; b < out.squares.count(); ++b)
-      multiply.multiply_rows(rows.data() + out.squares.offset(b) * stride, used, stride,
-                             out.squares.width(b), out.squares.data(b));
-    used = 0;
-  };
-  for (int64_t t = begin; t < end; ++t) {
-    const Tile tile = tiling[t];
-    if (used + whole(tile.samples) > capacity) flush();
-    for (int64_t c = 0; c < n; ++c)
-      out.sum[c] += loops<T>().pack_row(x + tile.offset + c * tile.stride, tile.samples, shift[c],
-                                        rows.data() + c * stride + used);
-    used += whole(tile.samples);
-  }
-  flush();
-}
-
 /// Σ = S/M − (μ−shift)(μ−shift)ᵀ, the lower triangle mirrored.
 void finish_covariance(BlockMatrix& cov, const Vector& excess, double m) {
   for (int64_t b = 0; b < cov.count(); ++b) {
@@ -138,16 +77,14 @@ Statistics cpu_moments(const at::Tensor& x, int64_t block) {
   const T* data = x.data_ptr<T>();
   const int64_t n = layout.channels;
   const Vector shift = shift_estimate(data, layout);
-  const std::vector<T> base(shift.begin(), shift.end());
 
   std::vector<MomentSums> parts(tiling.ranges(), {Vector(n), BlockMatrix(n, block)});
   tiling.for_ranges([&](int64_t r, int64_t begin, int64_t end) {
     if (block == 1)
       sum_diagonal(data, layout, shift, tiling, begin, end, parts[r]);
-    else if (layout.sample_major)
-      sum_sample_major(data, base, tiling, begin, end, parts[r]);
     else
-      sum_channel_major(data, base, tiling, begin, end, parts[r]);
+      sum_products<T>(layout, tiling, begin, end, {data, shift}, {data, shift}, parts[r].squares,
+                      parts[r].sum);
   });
   Vector& excess = parts[0].sum;
   for (size_t r = 1; r < parts.size(); ++r) {

@@ -1,4 +1,5 @@
 #include "kernels/cpu_passes.h"
+#include "kernels/panels.h"
 
 namespace orthobatch::kernels {
 namespace {
@@ -70,13 +71,18 @@ template <typename T, typename S>
 GradientSums cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
                           int64_t block) {
   const Layout layout = layout_of(x);
-  const Tiling tiling(layout, sizeof(T));
+  const bool narrow = fits_panels(block);  // their sums, as those of single channels, are in double
+  const Tiling tiling(layout, sizeof(T), narrow ? panel_samples : 2048);
   const int64_t n = layout.channels;
+  const Vector none(n);
   std::vector<GradientSums> parts(tiling.ranges(), {BlockMatrix(n, block), Vector(n)});
   tiling.for_ranges([&](int64_t r, int64_t begin, int64_t end) {
     const T *grad = g.data_ptr<T>(), *data = x.data_ptr<T>();
-    if (block == 1)  // its sums are in double whatever the data
+    if (block == 1)
       products_diagonal(grad, data, layout, center, tiling, begin, end, parts[r]);
+    else if (narrow)
+      sum_products<T>(layout, tiling, begin, end, {grad, none}, {data, center}, parts[r].B,
+                      parts[r].sum);
     else
       products_dense<T, S>(grad, data, layout, center, tiling, begin, end, parts[r]);
   });

@@ -1,6 +1,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "kernels/cpu_passes.h"
+#include "kernels/panels.h"
 
 namespace orthobatch::kernels {
 namespace {
@@ -58,6 +59,8 @@ at::Tensor cpu_transform(const at::Tensor& x, const AffineMap& map) {
   T* out = z.data_ptr<T>();
   if (map.P.block() == 1 && std::is_same_v<T, S>)
     transform_diagonal(in, layout, map, out);
+  else if (fits_panels(map.P.block()) && std::is_same_v<T, S>)
+    apply_panels<T>(layout, {{in, &map.P, false, &map.center}}, map.offset, out);
   else
     transform_dense<T, S>(in, layout, map, out);
   return z;

@@ -25,9 +25,11 @@ inline Lane load(const float* p) {
 }
 inline void store(double* p, const Lane& v) { *reinterpret_cast<Lane*>(p) = v; }
 inline double total(const Lane& v) {
-  double sum = 0;
-  for (int k = 0; k < lanes; ++k) sum += v[k];
-  return sum;
+  double sum[lanes];
+  for (int k = 0; k < lanes; ++k) sum[k] = v[k];
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; ++k) sum[k] += sum[k + half];
+  return sum[0];
 }
 
 inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -203,11 +205,117 @@ void products(const T* RESTRICT g, const T* RESTRICT x, int64_t count, int64_t p
       });
 }
 
-// ----------------------------------------------------------------------------------- covariance
+// --------------------------------------------------------------------------------------- panels
+
+/// A vector of T as wide as a Lane.
+template <typename T>
+struct Wide {
+  typedef T type __attribute__((vector_size(8 * lanes), aligned(sizeof(T)), may_alias));
+  static constexpr int count = 8 * lanes / sizeof(T);
+};
+
+/// to(from): values of `parts` runs behind each other, and zeros up to a multiple of `unit`.
+template <typename T, typename S, typename Convert>
+inline void pack_run(const T* RESTRICT in, int64_t parts, int64_t apart, int64_t samples, int unit,
+                     S* RESTRICT out, const Convert& convert) {
+  int64_t at = 0;
+  for (int64_t part = 0; part < parts; ++part, in += apart, at += samples)
+    for (int64_t k = 0; k < samples; ++k) out[at + k] = convert(in[k]);
+  for (; at % unit != 0; ++at) out[at] = 0;
+}
+
+template <typename T>
+void pack_channels(const T* in, int64_t parts, int64_t apart, int64_t samples, int64_t width,
+                   int64_t from_stride, const T* center, T factor, T* out, int64_t stride) {
+  for (int64_t c = 0; c < width; ++c) {
+    const T middle = center[c];
+    pack_run(in + c * from_stride, parts, apart, samples, Wide<T>::count, out + c * stride,
+             [&](T value) { return (value - middle) * factor; });
+  }
+}
+
+template <typename T>
+void pack_samples(const T* RESTRICT in, int64_t samples, int64_t from_stride, int64_t width,
+                  const T* RESTRICT center, T factor, T* RESTRICT out, int64_t stride) {
+  for (int64_t s = 0; s < samples; ++s, in += from_stride, out += stride)
+    for (int64_t c = 0; c < width; ++c) out[c] = (in[c] - center[c]) * factor;
+}
+
+template <typename T>
+void unpack(const T* RESTRICT in, int64_t rows, int64_t stride, int64_t width, T* RESTRICT out,
+            int64_t to_stride) {
+  for (int64_t r = 0; r < rows; ++r, in += stride, out += to_stride)
+    for (int64_t k = 0; k < width; ++k) out[k] = in[k];
+}
+
+/// `Tall` rows from r on of `Across` vectors of columns, held in registers; rows beyond the last
+/// are the last once more.
+template <typename T, int Tall, int Across>
+void multiply_part(int64_t r, int64_t rows, int64_t depth, int64_t count,
+                   const PanelProduct<T>* products, int64_t column, const T* of_row,
+                   const T* of_column, T* out, int64_t stride) {
+  using Vector = typename Wide<T>::type;
+  constexpr int64_t unit = Wide<T>::count;
+  Vector part[Tall][Across];
+  for (int i = 0; i < Tall; ++i)
+    for (int j = 0; j < Across; ++j)
+      part[i][j] = of_row ? Vector{} + of_row[least(r + i, rows - 1)]
+                          : *reinterpret_cast<const Vector*>(of_column + column + j * unit);
+  for (int64_t p = 0; p < count; ++p) {
+    const T* left[Tall];
+    for (int i = 0; i < Tall; ++i)
+      left[i] = products[p].left + least(r + i, rows - 1) * products[p].left_stride;
+    const T* right = products[p].right + column;
+    for (int64_t k = 0; k < depth; ++k, right += products[p].right_stride) {
+      Vector with[Across];
+#pragma GCC unroll 4
+      for (int j = 0; j < Across; ++j) with[j] = *reinterpret_cast<const Vector*>(right + j * unit);
+#pragma GCC unroll 12
+      for (int i = 0; i < Tall; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < Across; ++j) part[i][j] += left[i][k] * with[j];
+    }
+  }
+  for (int i = 0; i < Tall && r + i < rows; ++i)
+    for (int j = 0; j < Across; ++j)
+      *reinterpret_cast<Vector*>(out + (r + i) * stride + column + j * unit) = part[i][j];
+}
+
+template <typename T, int Tall, int Across>
+void multiply_columns(int64_t rows, int64_t depth, int64_t count, const PanelProduct<T>* products,
+                      int64_t column, const T* of_row, const T* of_column, T* out, int64_t stride) {
+  for (int64_t r = 0; r < rows; r += Tall)
+    multiply_part<T, Tall, Across>(r, rows, depth, count, products, column, of_row, of_column, out,
+                                   stride);
+}
+
+template <typename T>
+void multiply(int64_t rows, int64_t columns, int64_t depth, int64_t count,
+              const PanelProduct<T>* products, const T* of_row, const T* of_column, T* out,
+              int64_t stride) {
+  constexpr int64_t unit = Wide<T>::count;
+  for (int64_t column = 0, left; (left = (columns - column) / unit) > 0;) {
+    if (left == 1) {
+      multiply_columns<T, 8, 1>(rows, depth, count, products, column, of_row, of_column, out,
+                                stride);
+      column += unit;
+    } else if (left == 2 || left == 4) {
+      multiply_columns<T, 4, 2>(rows, depth, count, products, column, of_row, of_column, out,
+                                stride);
+      column += 2 * unit;
+    } else {
+      multiply_columns<T, 4, 3>(rows, depth, count, products, column, of_row, of_column, out,
+                                stride);
+      column += 3 * unit;
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------ sums over samples
 
 template <typename T>
 void pack_panels(const T* RESTRICT in, int64_t samples, int64_t stride, int64_t width,
-                 const T* RESTRICT shift, double* RESTRICT panels, double* RESTRICT sum) {
+                 const double* RESTRICT shift, double* RESTRICT panels, double* RESTRICT sum) {
   const int64_t apart = panel_stride(samples, lanes);
   for (int64_t s = 0; s < samples; ++s, in += stride, panels += lanes) {
     int64_t c = 0;
@@ -225,55 +333,53 @@ void pack_panels(const T* RESTRICT in, int64_t samples, int64_t stride, int64_t 
 }
 
 template <typename T>
-double pack_row(const T* RESTRICT in, int64_t count, T shift, double* RESTRICT out) {
-  const double base = shift;
-  Lane part = {};
-  int64_t k = 0;
-  for (; k + lanes <= count; k += lanes) {
-    const Lane d = load(in + k) - base;
-    store(out + k, d);
-    part += d;
+void pack_rows(const T* in, int64_t parts, int64_t apart, int64_t samples, int64_t width,
+               int64_t from_stride, const double* shift, double* rows, int64_t stride,
+               double* sum) {
+  for (int64_t c = 0; c < width; ++c) {
+    double* const row = rows + c * stride;
+    const double base = shift[c];
+    pack_run(in + c * from_stride, parts, apart, samples, lanes, row,
+             [&](T value) { return static_cast<double>(value) - base; });
+    Lane part = {};
+    for (int64_t k = 0; k < parts * samples; k += lanes) part += load(row + k);
+    sum[c] += total(part);
   }
-  double rest = 0;
-  for (; k < count; ++k) {
-    out[k] = static_cast<double>(in[k]) - base;
-    rest += out[k];
-  }
-  for (; k % lanes != 0; ++k) out[k] = 0;
-  return total(part) + rest;
 }
 
-/// A tile of `lanes` rows and `Wide` vectors, held in registers over all samples.
-template <int Wide>
+/// A tile of `lanes` rows and `Across` vectors, held in registers over all samples.
+template <int Across>
 void multiply_tile(const double* RESTRICT a, const double* RESTRICT b, int64_t apart,
                    int64_t samples, double* RESTRICT square, int64_t row) {
-  Lane part[lanes][Wide] = {};
+  Lane part[lanes][Across] = {};
   for (int64_t s = 0; s < samples; ++s, a += lanes, b += lanes) {
-    Lane right[Wide];
+    Lane right[Across];
 #pragma GCC unroll 8
-    for (int j = 0; j < Wide; ++j) right[j] = load(b + j * apart);
+    for (int j = 0; j < Across; ++j) right[j] = load(b + j * apart);
 #pragma GCC unroll 8
     for (int i = 0; i < lanes; ++i)
 #pragma GCC unroll 8
-      for (int j = 0; j < Wide; ++j) part[i][j] += a[i] * right[j];
+      for (int j = 0; j < Across; ++j) part[i][j] += a[i] * right[j];
   }
 #pragma GCC unroll 8
   for (int i = 0; i < lanes; ++i)
 #pragma GCC unroll 8
-    for (int j = 0; j < Wide; ++j) {
+    for (int j = 0; j < Across; ++j) {
       double* to = square + i * row + j * lanes;
       store(to, load(to) + part[i][j]);
     }
 }
 
-void multiply_panels(const double* panels, int64_t samples, int64_t count, double* square) {
+void multiply_panels(const double* left_panels, const double* right_panels, int64_t samples,
+                     int64_t count, double* square) {
   const int64_t apart = panel_stride(samples, lanes), row = count * lanes;
+  const bool symmetric = left_panels == right_panels;
   // The columns outside: three panels stay in the first cache while the others pass by.
   for (int64_t j = 0; j < count; j += wide)
-    for (int64_t i = j; i < count; ++i) {
-      const double *a = panels + i * apart, *b = panels + j * apart;
+    for (int64_t i = symmetric ? j : 0; i < count; ++i) {
+      const double *a = left_panels + i * apart, *b = right_panels + j * apart;
       double* to = square + i * lanes * row + j * lanes;
-      const int64_t left = i + 1 - j;
+      const int64_t left = symmetric ? i + 1 - j : count - j;
       if (left >= 3)
         multiply_tile<3>(a, b, apart, samples, to, row);
       else if (left == 2)
@@ -284,14 +390,15 @@ void multiply_panels(const double* panels, int64_t samples, int64_t count, doubl
 }
 
 /// Dot products of four rows with three, the edges repeated and dropped.
-void multiply_rows(const double* rows, int64_t count, int64_t stride, int64_t width,
-                   double* square) {
+void multiply_rows(const double* left_rows, const double* right_rows, int64_t count, int64_t stride,
+                   int64_t width, double* square) {
   constexpr int tall = 4;
+  const bool symmetric = left_rows == right_rows;
   for (int64_t i = 0; i < width; i += tall)
-    for (int64_t j = 0; j < least(i + tall, width); j += wide) {
+    for (int64_t j = 0; j < (symmetric ? least(i + tall, width) : width); j += wide) {
       const double *a[tall], *b[wide];
-      for (int k = 0; k < tall; ++k) a[k] = rows + least(i + k, width - 1) * stride;
-      for (int k = 0; k < wide; ++k) b[k] = rows + least(j + k, width - 1) * stride;
+      for (int k = 0; k < tall; ++k) a[k] = left_rows + least(i + k, width - 1) * stride;
+      for (int k = 0; k < wide; ++k) b[k] = right_rows + least(j + k, width - 1) * stride;
       Lane part[tall][wide] = {};
       for (int64_t s = 0; s < count; s += lanes) {
         Lane right[wide];
@@ -313,16 +420,18 @@ void multiply_rows(const double* rows, int64_t count, int64_t stride, int64_t wi
 }
 
 template <typename T>
-constexpr Loops<T> all = {fill<T>,     center<T>,   sum<T>,        moments<T>,     transform<T>,
-                          products<T>, gradient<T>, accumulate<T>, pack_panels<T>, pack_row<T>};
+constexpr Loops<T> all = {fill<T>,        center<T>,        sum<T>,          moments<T>,
+                          transform<T>,   products<T>,      gradient<T>,     accumulate<T>,
+                          Wide<T>::count, pack_channels<T>, pack_samples<T>, unpack<T>,
+                          multiply<T>,    pack_panels<T>,   pack_rows<T>};
 
 }  // namespace
 
 extern const Loops<float> of_float;
 extern const Loops<double> of_double;
-extern const CovarianceLoops of_covariance;
+extern const SampleSums of_sums;
 const Loops<float> of_float = all<float>;
 const Loops<double> of_double = all<double>;
-const CovarianceLoops of_covariance = {lanes, multiply_panels, multiply_rows};
+const SampleSums of_sums = {lanes, multiply_panels, multiply_rows};
 
 }  // namespace orthobatch::kernels::ORTHOBATCH_LOOPS

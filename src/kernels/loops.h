@@ -10,6 +10,15 @@
 
 namespace orthobatch::kernels {
 
+/// A factor rows × depth and one depth × columns, each with its distance of rows.
+template <typename T>
+struct PanelProduct {
+  const T* left;
+  int64_t left_stride;
+  const T* right;
+  int64_t right_stride;
+};
+
 template <typename T>
 struct Loops {
   /// out = constant
@@ -37,24 +46,45 @@ struct Loops {
   void (*accumulate)(const T* x, int64_t count, int64_t period, const T* q, const T* center,
                      T factor, const T* constant, T* out);
 
-  // The covariance. Values are packed in double, less the shift, then multiplied among themselves.
+  // Blocks of few channels (panels.h). A panel's rows are `stride` apart.
+  int64_t lanes;  ///< values of T in a vector
+  /// out = (in − center) · factor, a row per channel of `parts` times `samples` values, the parts
+  /// `apart` and the channels `from_stride` in memory; with zeros up to the next multiple of `lanes`.
+  void (*pack_channels)(const T* in, int64_t parts, int64_t apart, int64_t samples, int64_t width,
+                        int64_t from_stride, const T* center, T factor, T* out, int64_t stride);
+  /// The same, a row per sample.
+  void (*pack_samples)(const T* in, int64_t samples, int64_t from_stride, int64_t width,
+                       const T* center, T factor, T* out, int64_t stride);
+  void (*unpack)(const T* in, int64_t rows, int64_t stride, int64_t width, T* out,
+                 int64_t to_stride);
+  /// out = constant + the sum of `count` products, rows × depth times depth × columns, columns a
+  /// multiple of `lanes`. The constant is that of a row or of a column; the other is null.
+  void (*multiply)(int64_t rows, int64_t columns, int64_t depth, int64_t count,
+                   const PanelProduct<T>* products, const T* of_row, const T* of_column, T* out,
+                   int64_t stride);
+
+  // Sums of products over samples. Values are packed in double, less the shift.
   /// Channels side by side in panels of `lanes`: panel k starts at k · panel_stride(samples), each
   /// sample's values together; those beyond `width` are left alone. `in` has a sample every
   /// `stride` values. sum += in − shift.
-  void (*pack_panels)(const T* in, int64_t samples, int64_t stride, int64_t width, const T* shift,
-                      double* panels, double* sum);
-  /// One channel's run, with zeros up to the next multiple of `lanes`. Returns Σ(in − shift).
-  double (*pack_row)(const T* in, int64_t count, T shift, double* out);
+  void (*pack_panels)(const T* in, int64_t samples, int64_t stride, int64_t width,
+                      const double* shift, double* panels, double* sum);
+  /// As pack_channels, up to a multiple of SampleSums::lanes. sum += in − shift.
+  void (*pack_rows)(const T* in, int64_t parts, int64_t apart, int64_t samples, int64_t width,
+                    int64_t from_stride, const double* shift, double* rows, int64_t stride,
+                    double* sum);
 };
 
-struct CovarianceLoops {
+struct SampleSums {
   int64_t lanes;  ///< doubles in a vector
-  /// square += Σ over samples, lower triangle in whole tiles; `square` has panels·lanes rows.
-  void (*multiply_panels)(const double* panels, int64_t samples, int64_t count, double* square);
+  /// square += Σ a bᵀ over samples; `square` has panels·lanes rows. Where b is a, the lower triangle
+  /// in whole tiles.
+  void (*multiply_panels)(const double* a, const double* b, int64_t samples, int64_t count,
+                          double* square);
   /// The same from `width` rows of `count` values (a multiple of `lanes`), `stride` apart;
   /// `square` has `width` rows.
-  void (*multiply_rows)(const double* rows, int64_t count, int64_t stride, int64_t width,
-                        double* square);
+  void (*multiply_rows)(const double* a, const double* b, int64_t count, int64_t stride,
+                        int64_t width, double* square);
 };
 
 /// Away from powers of two, so that the panels do not all fall on the same lines of the cache.
@@ -64,6 +94,6 @@ inline int64_t panel_stride(int64_t samples, int64_t lanes) { return samples * l
 const char* loops_name();
 template <typename T>
 const Loops<T>& loops();
-const CovarianceLoops& covariance_loops();
+const SampleSums& sample_sums();
 
 }  // namespace orthobatch::kernels

@@ -13,18 +13,18 @@ namespace {
 struct Set {
   const Loops<float>& of_float;
   const Loops<double>& of_double;
-  const CovarianceLoops& of_covariance;
+  const SampleSums& of_sums;
 };
 
 const Set& chosen() {
   static const Set set = [] {
 #ifdef ORTHOBATCH_X86
     if (base::loop_set() == base::LoopSet::avx512)
-      return Set{avx512::of_float, avx512::of_double, avx512::of_covariance};
+      return Set{avx512::of_float, avx512::of_double, avx512::of_sums};
     if (base::loop_set() == base::LoopSet::avx2)
-      return Set{avx2::of_float, avx2::of_double, avx2::of_covariance};
+      return Set{avx2::of_float, avx2::of_double, avx2::of_sums};
 #endif
-    return Set{plain::of_float, plain::of_double, plain::of_covariance};
+    return Set{plain::of_float, plain::of_double, plain::of_sums};
   }();
   return set;
 }
@@ -41,6 +41,6 @@ template <>
 const Loops<double>& loops<double>() {
   return chosen().of_double;
 }
-const CovarianceLoops& covariance_loops() { return chosen().of_covariance; }
+const SampleSums& sample_sums() { return chosen().of_sums; }
 
 }  // namespace orthobatch::kernels
