@@ -12,8 +12,7 @@ namespace orthobatch {
 /// Without the stack trace that torch's messages carry after their first part, and with one text
 /// for all failed allocations.
 inline std::string message_of(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error))
-    return "out of memory: an allocation failed";
+  if (dynamic_cast<const std::bad_alloc*>(&error)) return "out of memory: an allocation failed";
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   if (!torch_error) return error.what();
   const std::string text = torch_error->what_without_backtrace();
