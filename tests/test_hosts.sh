@@ -73,7 +73,7 @@ joined() { ip netns exec $there ss -Htn state established 'dport = :29400' | gre
 wait_until joined
 ip -n $here link set veth-a down
 both_fail 'a link that was cut before the start'
-grep -q 'rank 0: waited 3 s for .*rank 2 (not started' err0 || fail "rank 0, before the start: $(cat err0)"
+grep -q 'rank 0: no answer within 3 s from .*rank 2 (not started' err0 || fail "rank 0, before the start: $(cat err0)"
 grep -q 'rank 1: no answer from rank 0 (10.77.0.1:29400).*start all ranks again' err1 ||
   fail "rank 1, before the start: $(cat err1)"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, List, Mapping, Optional, Tuple
 
@@ -301,7 +302,13 @@ def check(
     """
     if not tolerance > 0:
         raise ValueError(f"check: expected a tolerance above 0, got {tolerance}")
-    words, numbers, why = ops.check(str(spec), spectrum, num_features, samples, gap, at_start, seed, tolerance)
+    stop = torch.zeros((), dtype=torch.bool)
+    with ThreadPoolExecutor(1) as thread:  # while this one waits, it can be interrupted
+        work = thread.submit(ops.check, str(spec), spectrum, num_features, samples, gap, at_start, seed, tolerance, stop)
+        try:
+            words, numbers, why = work.result()
+        finally:
+            stop.fill_(True)
     rows = []
     for k in range(len(words) // 2):
         error, paper, resolution = numbers[3 * k : 3 * k + 3]

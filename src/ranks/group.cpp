@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cstdlib>
+#include <exception>
+#include <system_error>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -23,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 
 using namespace std::chrono_literals;
 
-constexpr auto time_to_read = 1s;  // why a rank ended, from its store
+constexpr auto time_to_read = 1s;   // why a rank ended, from its store
+constexpr auto time_to_fail = 24h;  // for a call to a store that is gone
 
 /// The address, as numbers, under which this host is seen from there. (c10d would take that of the
 /// host's name, which on Debian is 127.0.1.1.)
@@ -188,6 +191,21 @@ class GlooRanks : public Ranks {
   std::shared_ptr<Group> statistics_, gradients_;
 };
 
+/// LibTorch 1.13 has a thread beside the store's client that throws where the connection is reset,
+/// which would end the process before the caller of the store can say which rank is lost.
+void survive_threads_of_the_store() {
+  static const std::terminate_handler usual = std::set_terminate([] {
+    try {
+      if (const auto error = std::current_exception()) std::rethrow_exception(error);
+    } catch (const std::system_error&) {
+      if (::gettid() != ::getpid()) std::this_thread::sleep_for(time_to_fail);
+    } catch (...) {
+      // As usual.
+    }
+    usual();
+  });
+}
+
 }  // namespace
 
 Ranks& this_process() {
@@ -199,6 +217,7 @@ Ranks& join_ranks(const Place& place, const nlohmann::json& about) {
   // c10d logs each attempt to connect and each error, which we tell ourselves.
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   c10::initLogging();
+  survive_threads_of_the_store();
   static auto* joined = new GlooRanks(place);
   try {
     joined->meet(about);

@@ -27,23 +27,18 @@ int checked(int result, const char* what) {
 }
 
 /// For all ranks: a file without a name, which they inherit and which goes with the last of them.
-Place place_of(const Launch& launch) {
-  Place out;
-  out.size = launch.processes;
-  out.address =
-      fmt::format("/proc/self/fd/{}", checked(::memfd_create("store", 0), "memfd_create"));
-  out.has_launcher = true;
-  out.timeout = launch.timeout;
-  return out;
+std::string shared_file(const char* what) {
+  return fmt::format("/proc/self/fd/{}", checked(::memfd_create(what, 0), "memfd_create"));
 }
 
 class Children {
  public:
-  explicit Children(const Launch& launch) : launch_(launch), meeting_(place_of(launch)) {
+  explicit Children(const Launch& launch) : launch_(launch) {
     const std::string size = std::to_string(launch.processes);
     ::setenv("WORLD_SIZE", size.c_str(), 1);
     ::setenv("LOCAL_WORLD_SIZE", size.c_str(), 1);
-    ::setenv(file_variable, meeting_.place.address.c_str(), 1);
+    ::setenv(file_variable, shared_file("store").c_str(), 1);
+    ::setenv(notice_variable, notice_.c_str(), 1);
     for (int rank = 0; rank < launch.processes; ++rank) start(rank);
     launch
         .take_signals();  // not before: a rank would inherit the handler until it runs the program
@@ -106,7 +101,7 @@ class Children {
                                          WTERMSIG(status), ::strsignal(WTERMSIG(status)));
       if (!launch_.interrupted) launch_.complain(why);
     }
-    if (code < 128) meeting_.tell(why);  // else a signal stopped it, and with it all
+    if (code < 128) post_notice(notice_, why);  // else a signal stopped it, and with it all
   }
 
   /// They end by themselves, unless one is stopped or hangs.
@@ -121,7 +116,7 @@ class Children {
   }
 
   const Launch& launch_;
-  Meeting meeting_;
+  const std::string notice_ = shared_file("notice");
   std::vector<Child> children_;
   int code_ = 0;  ///< of the first that failed
   Clock::time_point first_failure_;

@@ -1,9 +1,11 @@
 #include "ranks/meeting.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -27,12 +29,20 @@ std::string seconds_text(milliseconds t) {
   return fmt::format("{} s", std::chrono::duration<double>(t).count());
 }
 
-/// Throws RankError after the timeout.
+/// All ranks end, for a reason that is known.
+struct Told : RankError {
+  using RankError::RankError;
+};
+
+/// Throws RankError after the timeout, and as soon as there is a notice.
 template <typename Call>
-auto within(milliseconds timeout, Call call) {
+auto within(milliseconds timeout, const std::string& notice, Call call) {
   auto result = begin(std::move(call));
-  if (result.wait_for(timeout) != std::future_status::ready)
-    throw RankError("no answer within " + seconds_text(timeout));
+  const auto until = Clock::now() + timeout;
+  while (result.wait_for(look_again) != std::future_status::ready) {
+    if (const auto why = read_notice(notice)) throw Told(*why);
+    if (Clock::now() > until) throw RankError("no answer within " + seconds_text(timeout));
+  }
   return result.get();
 }
 
@@ -74,14 +84,38 @@ StorePointer make_store(const Place& place, bool serve) {
   return c10::make_intrusive<c10d::PrefixStore>(place.prefix, store);
 }
 
+std::string keeper_of(const Place& place) {
+  if (place.port == 0) return "the store of the ranks";
+  return fmt::format("{} ({}:{})", place.has_launcher ? "torchrun's agent" : "rank 0",
+                     place.address, place.port);
+}
+
 }  // namespace
+
+void post_notice(const std::string& path, const std::string& why) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file < 0) return;
+  if (::write(file, why.c_str(), why.size() + 1) < 0) {  // with its end, at which reading stops
+    // The others end when the connections do.
+  }
+  ::close(file);
+}
+
+std::optional<std::string> read_notice(const std::string& path) {
+  std::string text;
+  std::ifstream file(path);
+  if (!std::getline(file, text, '\0')) return std::nullopt;
+  return text;
+}
 
 StorePointer open_store(const Place& place, bool serve) {
   try {
     const auto store =
-        within(place.timeout + patience, [place, serve] { return make_store(place, serve); });
+        within(place.timeout + patience, place.notice, [=] { return make_store(place, serve); });
     store->setTimeout(place.timeout);
     return store;
+  } catch (const Told&) {
+    throw;
   } catch (const std::exception& error) {
     throw RankError(
         fmt::format("no store at {}:{}: expected rank 0 to run there, and MASTER_PORT to be a port "
@@ -97,15 +131,16 @@ template <typename Call>
 auto Meeting::ask(Call call) {
   try {
     if (store_gone_) throw RankError("no answer before");
-    return within(std::min(place.timeout, patience),
+    return within(std::min(place.timeout, patience), place.notice,
                   [store = store_, call] { return call(*store); });
+  } catch (const Told&) {
+    throw;
   } catch (const std::exception& error) {
     store_gone_ = true;
     throw RankError(fmt::format(
-        "no answer from {} ({}:{}): killed, stopped, or cut off. See its own output, then start "
-        "all ranks again ({})",
-        place.has_launcher ? "the launcher" : "rank 0", place.address, place.port,
-        base::first_line(message_of(error))));
+        "no answer from {}: killed, stopped, or cut off. See its own output, then start all ranks "
+        "again ({})",
+        keeper_of(place), base::first_line(message_of(error))));
   }
 }
 
@@ -154,7 +189,7 @@ void Meeting::enter() {
 bool Meeting::wait(milliseconds timeout, const std::function<bool()>& done) {
   const auto until = Clock::now() + timeout;
   while (!done()) {
-    if (const auto why = look(end_key)) throw RankError(*why);
+    if (const auto why = end_reason()) throw RankError(*why);
     if (Clock::now() > until) return false;
     std::this_thread::sleep_for(look_again);
   }
@@ -163,8 +198,8 @@ bool Meeting::wait(milliseconds timeout, const std::function<bool()>& done) {
 
 void Meeting::wait_for(const std::string& what, int count) {
   if (wait(place.timeout, [&] { return all_have(what, count); })) return;
-  throw RankError(tell(
-      fmt::format("waited {} for {}", seconds_text(place.timeout), names_without(what, count))));
+  throw RankError(tell(fmt::format("no answer within {} from {}", seconds_text(place.timeout),
+                                   names_without(what, count))));
 }
 
 void Meeting::agree(const std::string& topic, const nlohmann::json& value) {
@@ -193,10 +228,17 @@ void Meeting::lost(const std::string& error) {
                                    names_without("lost", place.size), error)));
 }
 
+std::optional<std::string> Meeting::end_reason() {
+  return place.notice.empty() ? look(end_key) : read_notice(place.notice);
+}
+
 std::string Meeting::tell(const std::string& why) noexcept {
   try {
-    if (const auto first = look(end_key)) return *first;
-    set(end_key, why);
+    if (const auto first = end_reason()) return *first;
+    if (place.notice.empty())
+      set(end_key, why);
+    else
+      post_notice(place.notice, why);
   } catch (const std::exception&) {
     // The others see that the connection is closed.
   }

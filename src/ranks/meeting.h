@@ -22,6 +22,11 @@ auto begin(Call call) {
   return result;
 }
 
+/// Why all ranks of a launcher end. It is not in their store: where a rank is killed while it
+/// writes to a FileStore, the others read at the half of a record for ever. The first text stays.
+void post_notice(const std::string& path, const std::string& why);
+std::optional<std::string> read_notice(const std::string& path);
+
 /// A connection of its own; `serve`: this process keeps the store. Throws RankError.
 StorePointer open_store(const Place& place, bool serve);
 
@@ -54,6 +59,7 @@ class Meeting {
   bool all_have(const std::string& what, int count);
   std::string names_without(const std::string& what, int count);
   void wait_for(const std::string& what, int count);
+  std::optional<std::string> end_reason();
 
   StorePointer& store_;  ///< never deleted: destructors of c10d wait for other processes
   bool store_gone_ = false;

@@ -28,6 +28,7 @@ std::optional<Place> place_from(const std::function<const char*(const char*)>& g
   out.size = number_in(text("WORLD_SIZE"), "WORLD_SIZE", 1, 1 << 16);
   out.rank = number_in(text("RANK"), "RANK", 0, out.size - 1);
   out.address = text(file_variable);
+  out.notice = text(notice_variable);
   out.has_launcher = !out.address.empty() || text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   if (!out.address.empty()) return out;
   out.address = text("MASTER_ADDR");

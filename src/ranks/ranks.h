@@ -26,6 +26,7 @@ struct Place {
   int rank = 0, size = 1;
   std::string address;        ///< host of c10d's TCPStore, or path of its FileStore
   int port = 0;               ///< 0: a FileStore
+  std::string notice;         ///< file of a launcher: why all ranks end; empty: the store has it
   bool has_launcher = false;  ///< our own or torchrun's agent keeps the store; else rank 0 does
   std::string prefix;         ///< of the store's keys: one for each attempt of torchrun
   std::chrono::milliseconds timeout{300'000};
@@ -33,8 +34,9 @@ struct Place {
   bool keeps_store() const { return !has_launcher && rank == 0; }
 };
 
-/// By this variable our launcher names the FileStore.
+/// By these variables our launcher names the FileStore and the notice.
 constexpr const char* file_variable = "ORTHOBATCH_STORE";
+constexpr const char* notice_variable = "ORTHOBATCH_NOTICE";
 
 /// From RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which `get` (std::getenv) returns; none
 /// where RANK and WORLD_SIZE are not set. Throws std::invalid_argument that names the variable at
