@@ -23,7 +23,10 @@ def layers_of(model: nn.Module) -> List[Tuple[str, BatchOrthoLayer]]:
 
 
 def name_layers(model: nn.Module) -> nn.Module:
-    """Gives each BatchOrtho layer of a net its path as its ``name``, so that messages say which one they mean."""
+    """Gives each BatchOrtho layer of a net its path as its ``name``, so that messages say which one they mean.
+
+    ``convert``, ``update_statistics`` and ``auto_update_statistics`` do so for layers without a name.
+    """
     for path, layer in layers_of(model):
         layer.name = path
     return model
@@ -70,6 +73,8 @@ def fresh_statistics(model: nn.Module) -> Iterator[None]:
     statistics are as before.
     """
     tracked = [layer for _, layer in layers_of(model) if layer.running_mean is not None]
+    for path, layer in layers_of(model):  # for what may go wrong
+        layer.name = layer.name or path
     modes = {m: m.training for m in model.modules()}
     options = [(layer.momentum, layer.frozen) for layer in tracked]
     before = [[b.clone() for b in layer.buffers()] for layer in tracked]

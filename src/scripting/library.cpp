@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 
-#include "base/processor.h"
 #include "check/gradient_check.h"
 #include "core/cayley.h"
 #include "core/registry.h"
@@ -106,15 +105,6 @@ std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::strin
   return {words, numbers, result.why_no_gradient};
 }
 
-/// The line to set where OpenBLAS takes the processor for another; empty where all is well.
-std::string blas_advice() {
-  const base::BlasCore core = base::blas_core();
-  if (core.better.empty()) return "";
-  return core.library + " takes this processor for a " + core.name +
-         " and is slow; set OPENBLAS_CORETYPE=" + core.better +
-         " in the environment before the program starts";
-}
-
 }  // namespace
 }  // namespace orthobatch::scripting
 
@@ -140,7 +130,6 @@ TORCH_LIBRARY_FRAGMENT(orthobatch, m) {
           return orthobatch::effective_rank(covariance, q, last.value_or(at::Tensor()));
         });
   m.def("whiteness_error(Tensor z) -> float", orthobatch::whiteness_error);
-  m.def("blas_advice() -> str", blas_advice);
   m.def("default_spec() -> str",
         [] { return orthobatch::to_string(orthobatch::parse(orthobatch::default_spec)); });
   m.def("version() -> str", [] { return std::string(ORTHOBATCH_VERSION); });
