@@ -195,7 +195,7 @@ TEST(Claims, AreToldInWordsAndTables) {
       {claim({{"ZCA(1e-5)", "BN"}}), claim({{"BN", "ZCA(1e-5)"}, {"BN", "LDL(1e-5)"}})},
       result.rows);
   EXPECT_EQ(conclusions(result).back(),
-            "The paper's claims, each beyond noise in all of its pairs or not:\n"
+            "The paper's claims (yes: all of its pairs differ beyond noise):\n"
             "  yes        a claim: 1 of 1 pair\n"
             "  no         a claim: 0 of 2 pairs, 1 the other way round");
   const std::string markdown = to_markdown(result);

@@ -147,13 +147,12 @@ TEST(Files, InputMayComeFromAPipe) {
 
 TEST(Messages, OfExceptionsAreOneLineAndSayWhenMemoryIsShort) {
   EXPECT_EQ(message_of(std::runtime_error("plain")), "plain");
-  expect_says(message_of(std::bad_alloc()), "memory is short");
+  expect_says(message_of(std::bad_alloc()), "out of memory");
   try {
     const torch::Tensor all = torch::empty({int64_t{1} << 56});
     FAIL();
   } catch (const std::exception& error) {
-    EXPECT_EQ(message_of(error),
-              "memory is short: 288230376151711744 bytes were asked for and could not be had");
+    EXPECT_EQ(message_of(error), "out of memory: could not allocate 288230376151711744 bytes");
   }
   try {
     TORCH_CHECK(false, "a reason");

@@ -56,7 +56,7 @@ std::string obstacle(const LayerSpec& spec, const std::string& name) {
     if (complete) return "tie for a pivot";
     // Rank jumps under the pseudo-inverse; floors and iterations have none.
     const bool inverts = is_one_of({"ZCA", "ZCA_corr", "ZCA_spectral", "PCA", "LDL", "LDL_corr"});
-    return inverts && spec.value("eps") == 0 ? "null direction" : "";
+    return inverts && spec.value("eps") == 0 ? "without variance" : "";
   }
   if (name == "few_samples" && whole) {
     if (method == "PLDLP") return "more than one pivot is zero";
@@ -168,7 +168,7 @@ TEST(Check, NamesPointsWithoutGradient) {
   EXPECT_EQ(tie.rows[0].verdict, Verdict::no_gradient);
   EXPECT_EQ(tie.why_no_gradient.at(0), "two channels tie for a pivot");
   const CheckResult rank = run("ZCA(0)", cases[4], 1);
-  EXPECT_NE(rank.why_no_gradient.at(0).find("null direction"), std::string::npos);
+  EXPECT_NE(rank.why_no_gradient.at(0).find("without variance"), std::string::npos);
   const CheckResult floor = run("ZCAE(1e-5)", cases[2], 1);
   EXPECT_NE(floor.why_no_gradient.at(0).find("sets the floor, is not simple"), std::string::npos);
 }

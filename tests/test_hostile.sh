@@ -84,7 +84,7 @@ done
 rm -rf run && cp -r base run && replace run/confusion.png link
 within $limit 0 'test error' eval run
 rm -rf run && cp -r base run && replace run/confusion.png folder
-within $limit 0 'No picture of it: run/confusion.png: .*; --picture FILE names another place' eval run
+within $limit 0 'Could not write the picture: run/confusion.png: .*; choose another file with --picture' eval run
 [ "$(outside_is)" = "$before" ] || fail "eval: something outside was written: $(outside_is)"
 
 # --- train --resume ------------------------------------------------------------------------------

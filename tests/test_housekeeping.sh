@@ -129,7 +129,7 @@ also '^begun .* 0/4 +- +- +empty '
 also '^blown .* 3/4 .* diverged '
 also '^blown: diverged in epoch 4: loss nan'
 also '^patient: stopped early: no epoch better'
-expect 0 '^no runs in list that fit, of 8 in all' runs list --layer 'LDL*'
+expect 0 '^no runs in list that match, 8 in all' runs list --layer 'LDL*'
 expect 0 '^7 runs in list$' runs list --layer 'B*' --data synthetic --sort changed
 expect 0 '^list/whole ' runs list/whole longer
 expect 2 'sort: bets not in' runs --sort bets

@@ -92,7 +92,7 @@ TEST_F(OwnData, TrainAndTestFoldersAreTaken) {
   EXPECT_EQ(data.train.count(), 5);
   EXPECT_EQ(data.test.count(), 5);
   EXPECT_EQ(data.classes, (std::vector<std::string>{"a", "b"}));
-  EXPECT_TRUE(tells(data.notes, "extra: left out"));
+  EXPECT_TRUE(tells(data.notes, "extra: skipped"));
   std::filesystem::rename(folder_.path("test"), folder_.path("val"));
   EXPECT_EQ(load().test.count(), 5);
   std::filesystem::rename(folder_.path("train"), folder_.path("Training"));
@@ -163,7 +163,7 @@ TEST_F(OwnData, WhatSystemsLeaveIsPassedOver) {
   EXPECT_TRUE(data.bad.empty()) << data.bad.front();
   EXPECT_TRUE(data.notes.empty()) << data.notes.front();
   put_image("stray.png");
-  EXPECT_TRUE(tells(load().notes, "1 images left out"));
+  EXPECT_TRUE(tells(load().notes, "1 images skipped"));
 }
 
 TEST_F(OwnData, LinksAndFoldersWithin) {
@@ -174,8 +174,8 @@ TEST_F(OwnData, LinksAndFoldersWithin) {
   const DataSet data = load();
   EXPECT_EQ(data.classes, (std::vector<std::string>{"a", "b", "c"}));  // a link may be a class
   EXPECT_EQ(data.train.count() + data.test.count(), 12);
-  EXPECT_TRUE(tells(data.notes, "a/up: left out: a link to a folder"));
-  EXPECT_TRUE(tells(data.notes, "again: left out: a link that leads back"));
+  EXPECT_TRUE(tells(data.notes, "a/up: skipped: a link to a folder"));
+  EXPECT_TRUE(tells(data.notes, "again: skipped: a link back"));
 }
 
 TEST_F(OwnData, LinksOutOfTheFolderAreNotFollowed) {
@@ -190,8 +190,8 @@ TEST_F(OwnData, LinksOutOfTheFolderAreNotFollowed) {
   EXPECT_EQ(data.classes, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(data.train.count() + data.test.count(), 9);
   for (const char* name : {"/c", "/a/out.png"})
-    EXPECT_TRUE(tells(data.notes, name + std::string(": left out: a link that leads out of")));
-  EXPECT_TRUE(tells(data.notes, "/root: left out: a link that leads back"));
+    EXPECT_TRUE(tells(data.notes, name + std::string(": skipped: a link that leads out of")));
+  EXPECT_TRUE(tells(data.notes, "/root: skipped: a link back"));
   DataRequest following = request();
   following.follow_links = true;
   EXPECT_EQ(load_data(following).train.count() + load_data(following).test.count(), 14);
@@ -199,7 +199,7 @@ TEST_F(OwnData, LinksOutOfTheFolderAreNotFollowed) {
   const std::string beside = folder_.path() + "-beside";
   std::filesystem::copy(folder_.path("b"), beside);
   std::filesystem::create_directory_symlink(beside, folder_.path("beside"));
-  EXPECT_TRUE(tells(load().notes, "/beside: left out"));
+  EXPECT_TRUE(tells(load().notes, "/beside: skipped"));
   std::filesystem::remove_all(beside);
 }
 
@@ -271,14 +271,14 @@ TEST_F(OwnData, AClassWithoutImagesIsLeftOut) {
   EXPECT_EQ(data.classes, (std::vector<std::string>{"a", "b"}));
   for (const char* name : {"empty", "spoilt", "cut"})
     EXPECT_TRUE(
-        tells(data.notes, std::string("class ") + name + " left out: no image to train on"));
+        tells(data.notes, std::string("class ") + name + " skipped: no training image"));
   EXPECT_EQ(data.bad.size(), 2u);
 }
 
 TEST_F(OwnData, WhatCannotBeTrainedOnIsRefused) {
   EXPECT_NE(refused().find("folders: expected two or more"), std::string::npos) << refused();
   put_images("train", 3);
-  EXPECT_NE(refused().find("a folder test, or val, belongs beside it"), std::string::npos);
+  EXPECT_NE(refused().find("expected a folder test, or val, beside it"), std::string::npos);
   std::filesystem::remove_all(folder_.path("train"));
   put("a/x.png", {1}), put("b/x.png", {1});
   EXPECT_NE(refused().find("images: expected PNG or JPEG files in folders of classes, found none "

@@ -19,7 +19,7 @@ expect 0 'epoch 2/2' train --data pics --layer 'ZCA(1e-5)' --out run $small
 also '^orthobatch: .*pics/0/text.png: content: expected a PNG or JPEG image, found text$'
 also '^orthobatch: .*pics/1/empty.png: content: expected a PNG or JPEG image, found an empty file$'
 also '^orthobatch: .*pics/2/cut.png: PNG: .*not whole$'
-also 'pics: 3 files left out, 1,000 images taken$'
+also 'pics: 3 files skipped, 1,000 images used$'
 also 'on .*/pics: [0-9]+ training and [0-9]+ test images, 20×20 pixels, grey, 4 classes'
 [ "$(sed -n 's/.*"batch":\([0-9]*\).*/\1/p' run/metrics.jsonl | head -1)" = 32 ] || fail 'few images: not a batch of 32'
 grep -q '"classes"' run/config.json || fail 'no classes in config.json'
@@ -34,7 +34,7 @@ expect 0 'test images: [0-9.]+ % wrong' export run -o run.onnx
 expect 0 '^all +[0-9]+ +[0-9]+$' data show pics --picture sheet.png
 [ -s sheet.png ] || fail 'no contact sheet'
 rm pics/0/text.png pics/1/empty.png pics/2/cut.png
-expect 0 'nothing wrong with any file' data verify pics
+expect 0 'all files are readable' data verify pics
 
 # The same with any number of threads, and from anywhere.
 "$program" train --config small.json --threads 2 --epochs 1 --data "$work/pics/" --layer 'ZCA(1e-5)' --out twice --quiet >out 2>&1 || fail "a quiet run: $(cat out)"
@@ -86,7 +86,7 @@ expect 0 'images of 224×224 pixels become 64×64 \(--image-size 224x224 keeps t
 "$make_images" forty/test 40 2 20 20 grey png
 mkdir forty/train/none
 mkdir forty/train/single && cp forty/train/3/1.png forty/train/single/
-expect 0 'class none left out: no image to train on, 0 to test' train --data forty --out forties $small
+expect 0 'class none skipped: no training image, 0 to test' train --data forty --out forties $small
 also '241 training and 80 test images, 20×20 pixels, grey, 41 classes'
 expect 0 'most often taken for' eval forties
 [ -s forties/confusion.png ] || fail 'no confusion.png of 41 classes'
@@ -116,7 +116,7 @@ mkfifo unreadable/b/pipe.png
 expect 0 'pipe.png: type: expected a regular file, found a pipe' train --data unreadable --out pipes $small
 [ "$(id -u)" -eq 0 ] || also 'a/3.png: cannot open: Permission denied'
 ln -s . unreadable/loop
-expect 0 'loop: left out: a link that leads back' train --data unreadable --out loops $small
+expect 0 'loop: skipped: a link back' train --data unreadable --out loops $small
 
 [ "$failures" -eq 0 ] && echo 'own pictures: all as expected'
 exit "$failures"

@@ -6,9 +6,9 @@ grep -qw avx2 /proc/cpuinfo && export OPENBLAS_CORETYPE=Haswell  # else each sta
 
 expect 0 '^orthobatch [0-9]+\.[0-9]+\.[0-9]+$' --version
 expect 0 'layers' --help
-expect 2 'subcommand' 
+expect 0 '^  train  .*Trains'  # alone it lists its verbs
 expect 2 "no verb 'chek'.*did you mean 'check'" chek
-expect 2 "not expected: --chanels; did you mean '--channels'" check ZCA --chanels 3
+expect 2 "unexpected argument: --chanels; did you mean '--channels'" check ZCA --chanels 3
 
 expect 0 'ZCAE\(eps,K\)' layers
 expect 0 'MNIST 0.30 %' layers ZCAE
@@ -28,6 +28,10 @@ expect 3 'unresolved' check 'ZCA(1e-5)' --tolerance 1e-16
 expect 2 'tolerance: expected a number, 1e-16 to 1, found 1e-30' check 'ZCA(1e-5)' --tolerance 1e-30
 expect 2 'tolerance: expected a number, 1e-16 to 1, found nan' check 'ZCA(1e-5)' --tolerance nan
 expect 1 "^x .* OFF$" check 'LDL(1e-5,gradient=paper)'
+# Ctrl-C ends one that would take hours at once.
+timeout --preserve-status -s INT -k 60 1 "$program" check 'ZCA(1e-5)' --channels 512 --samples 4096
+code=$?
+[ $code -eq 130 ] || fail "Ctrl-C of a check: exit $code"
 expect 1 "^LDL\(1e-5,gradient=paper\): |The paper's gradient is off" check 'LDL(1e-5,gradient=paper)'
 expect 0 '^x .* ok$' check 'LDL(1e-5,gradient=exact)'
 expect 2 "did you mean 'ZCA'" check 'ZCB(1e-5)'
@@ -47,7 +51,7 @@ if [ -n "${2:-}" ] && grep -qw avx2 /proc/cpuinfo; then
   unset OPENBLAS_CORETYPE
   expect 0 'OpenBLAS .* as Prescott \(at work: (SkylakeX|Haswell)\)' --version
   expect 0 '^x .* ok$' check 'ZCA(1e-5)'
-  told='takes this processor for a Prescott: running as (SkylakeX|Haswell|Cooperlake|Zen) in its place'
+  told='takes this processor for a Prescott: restarted with OPENBLAS_CORETYPE=(SkylakeX|Haswell|Cooperlake|Zen)'
   output=$("$program" train --data synthetic --subset 100 --batch 50 --epochs 1 --out core 2>&1) ||
     fail "train on a core that was mistaken: $output"
   [ "$(grep -cE "$told" <<<"$output")" = 1 ] || fail "expected /$told/ once, got: $output"
@@ -66,7 +70,7 @@ done
 
 # --- an empty value is no value ------------------------------------------------------------------
 for option in --resume --out --config --data --data-dir --layer --head; do
-  expect 2 "$option: expected a value, found an empty one" train $option ''
+  expect 2 "$option: expected a value, found an empty text" train $option ''
 done
 expect 2 'picture: expected a value' data show synthetic --picture ''
 expect 2 'DIR: expected a value' report ''
@@ -75,15 +79,15 @@ expect 2 'SPEC: expected a value' check ''
 [ -e runs ] && fail 'an empty value started a run'
 
 # --- one value for each time an option is given --------------------------------------------------
-expect 2 'not expected: ZCA; for several, give the option again: --layer BN --layer ZCA' train --layer BN ZCA LDL
-expect 2 'not expected: BN; for several, give the option again: --rows ZCA --rows BN' reproduce mnist --out o --rows ZCA BN
+expect 2 'unexpected argument: ZCA; for several, give the option again: --layer BN --layer ZCA' train --layer BN ZCA LDL
+expect 2 'unexpected argument: BN; for several, give the option again: --rows ZCA --rows BN' reproduce mnist --out o --rows ZCA BN
 "$program" train --help | grep -E -- '--layer .*\.\.\.' && fail 'the help of --layer promises several values at once'
 
 # --- memory that does not suffice: a sanitizer takes more than any limit -------------------------
 if ! grep -qa __asan_init "$program"; then
   output=$( (ulimit -v 1000000 && timeout 20 "$program" check ZCA) 2>&1)
   code=$?
-  { [ $code -eq 1 ] && grep -qE '^orthobatch: memory is short: expected a limit of [0-9]+ KiB' <<<"$output"; } ||
+  { [ $code -eq 1 ] && grep -qE '^orthobatch: out of memory: expected a limit of [0-9]+ KiB' <<<"$output"; } ||
     fail "ulimit -v 1000000: exit $code and: $output"
 fi
 

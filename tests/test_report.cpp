@@ -84,7 +84,7 @@ TEST(Report, DamagedLinesAreNamedAndTheRestIsThere) {
   EXPECT_EQ(
       result.rows[0].runs[0].problems,
       (std::vector<std::string>{"metrics.jsonl, line 2: expected an object, found damaged text",
-                                "metrics.jsonl: nothing to read of epoch 2"}));
+                                "metrics.jsonl: epoch 2 is missing"}));
   EXPECT_EQ(result.rows[1].runs[0].problems[0],
             "metrics.jsonl, line 2: test_error_percent: expected a number, found \"x\"");
   const std::string page = report_page({result}, {});
@@ -149,7 +149,7 @@ TEST(Report, FilesOfAnyContentAreReadOrNamed) {
   EXPECT_EQ(
       result.rows[0].runs[0].problems,
       (std::vector<std::string>{"metrics.jsonl, line 2: expected an object, found damaged text",
-                                "metrics.jsonl: nothing to read of epoch 2 to 999999"}));
+                                "metrics.jsonl: epoch 2 to 999999 is missing"}));
   EXPECT_EQ(result.rows[2].runs[0].problems[1],
             "metrics.jsonl, line 2: train_loss: expected a number, found [1,2]");
   const std::string page = report_page({result}, {});

@@ -55,7 +55,7 @@ kill -TERM $pid  # as Ctrl-C; a background process of a script ignores SIGINT it
 wait $pid
 code=$?
 [ $code -eq 143 ] || fail "stopped: expected exit 143, got $code: $(cat err)"
-grep -q 'the same command goes on' err || fail "stopped: no hint in: $(cat err)"
+grep -q 'the same command continues' err || fail "stopped: no hint in: $(cat err)"
 grep -q 'another process' err && fail "stopped: the only process speaks of another: $(cat err)"
 [ -e stopped/runs/synthetic-ZCA-seed2 ] && fail 'the next row was begun after the stop'
 run --out stopped > out 2> err || fail "going on: $(cat err)"

@@ -393,7 +393,7 @@ TEST(Settings, AreReadFromTheCommandLine) {
                            "checkpoint_minutes=2", "threads=2"})
     EXPECT_EQ(said(text, true), "") << text;
   for (const char* text : {"seed=3", "data=svhn", "blocks=[]", "layer=BN", "head=max", "subset=3"})
-    EXPECT_NE(said(text, true).find("a run keeps what it was begun with"), std::string::npos)
+    EXPECT_NE(said(text, true).find("cannot be changed once a run has begun"), std::string::npos)
         << text;
 }
 

@@ -28,7 +28,7 @@ for file in config.json metrics.jsonl last.safetensors best.safetensors; do
 done
 ls whole/events.out.tfevents.* >/dev/null || fail 'no event file'
 [ "$(wc -l < whole/metrics.jsonl)" -eq 3 ] || fail 'metrics.jsonl: not three lines'
-train --out whole 2>&1 | grep -q 'holds a run already' || fail 'a run written over another'
+train --out whole 2>&1 | grep -q 'already holds a run' || fail 'a run written over another'
 train --out quiet --quiet >out 2>&1 || fail 'a quiet run'
 [ -s out ] && fail "--quiet says: $(cat out)"
 same whole quiet || fail 'the same seed gave another run'
@@ -65,7 +65,7 @@ kill -TERM $pid  # as Ctrl-C; a background process of a script ignores SIGINT it
 wait $pid
 code=$?
 [ $code -eq 143 ] || fail "SIGTERM: expected exit 143, got $code: $(cat err)"
-grep -q 'go on with: orthobatch train --resume stopped' err || fail "SIGTERM: no hint in: $(cat err)"
+grep -q 'continue with: orthobatch train --resume stopped' err || fail "SIGTERM: no hint in: $(cat err)"
 for signal in HUP:129 INT:130; do  # a script's background process ignores SIGINT until it is told otherwise
   run=stopped-${signal%:*}
   start --config config.json $settings --out $run 2>err
@@ -74,21 +74,21 @@ for signal in HUP:129 INT:130; do  # a script's background process ignores SIGIN
   wait $pid
   code=$?
   [ $code -eq ${signal#*:} ] || fail "SIG${signal%:*}: expected exit ${signal#*:}, got $code: $(cat err)"
-  grep -q "go on with: orthobatch train --resume $run" err || fail "SIG${signal%:*}: not saved: $(cat err)"
+  grep -q "continue with: orthobatch train --resume $run" err || fail "SIG${signal%:*}: not saved: $(cat err)"
 done
-expect 0 'going on after epoch' train --resume stopped
+expect 0 'continuing after epoch' train --resume stopped
 same whole stopped || fail 'the stopped run differs'
 
 # --- damaged checkpoints -------------------------------------------------------------------------
 cp -r whole damaged
 head -c 1000 whole/last.safetensors > damaged/last.safetensors
 expect 0 '^orthobatch: damaged/last.safetensors: header: expected .*' train --resume damaged
-also '^orthobatch: going on from damaged/previous.safetensors instead$'
+also '^orthobatch: continuing from damaged/previous.safetensors$'
 same whole damaged || fail 'the run from the previous checkpoint differs'
 sed 's/0.005/1e-9/' config.json > each-step.json  # the checkpoint before the last: all steps made
 "$program" train --config each-step.json $settings --out steps --quiet || fail 'a run with a checkpoint at each step'
 mv steps/previous.safetensors steps/last.safetensors
-expect 0 'going on after epoch 2, step 8' train --resume steps
+expect 0 'continuing after epoch 2, step 8' train --resume steps
 same whole steps || fail 'the run resumed between the last step and the evaluation differs'
 head -c 1000 whole/last.safetensors | tee damaged/last.safetensors > damaged/previous.safetensors
 expect 1 '^orthobatch: damaged/last.safetensors: header: expected at most' train --resume damaged
@@ -113,7 +113,7 @@ expect 1 'config.json: schedule.learning_rate: expected 0.125 as in .*--set sche
 cp whole/config.json mixed/ && touch before
 expect 1 'epochs: expected 3 or more, which mixed has made already, found 1' train --resume mixed --epochs 1
 expect 2 "no setting 'schedule.lerning_rate'.*did you mean 'schedule.learning_rate'" train --resume mixed --set schedule.lerning_rate=1
-expect 2 'set seed: a run keeps what it was begun with' train --resume mixed --set seed=5
+expect 2 'set seed: cannot be changed once a run has begun' train --resume mixed --set seed=5
 expect 2 'momentum: expected 0 or more, below 1, found 1' train --resume mixed --set schedule.momentum=1
 untouched mixed 'a refused resume wrote into the run'
 rm mixed/last.safetensors && mkdir mixed/last.safetensors && touch before
@@ -183,7 +183,7 @@ words() { local n; for n; do printf "\\x$(printf %02x $((n & 255)))\\x$(printf %
 mkdir -p other/svhn
 cp one.mat other/svhn/train_32x32.mat && cp one.mat other/svhn/test_32x32.mat
 expect 1 'not the official file' data verify svhn --data-dir other
-expect 1 'cannot be compared with the paper' data verify svhn --data-dir other
+expect 1 'errors cannot be compared' data verify svhn --data-dir other
 mkdir -p files
 for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
   printf '\0\0\10\1\0\0\0\2\1' > "files/$name-ubyte"

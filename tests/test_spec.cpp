@@ -88,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
     Spec, BadSpecs,
     testing::Values(
         BadSpec{"", 0, "expected a method"}, BadSpec{"zca(1e-5)", 0, "did you mean 'ZCA'?"},
+        BadSpec{"0.001", 0, "found the number 0.001. For an epsilon write eps=0.001"},
         BadSpec{"ZCAX", 0, "unknown method 'ZCAX', expected BN, ZCA"},
         BadSpec{"ZCA(1e-5", 8, "expected ',' or ')', found the end"},
         BadSpec{"ZCA(1e-5,", 9, "for K"},

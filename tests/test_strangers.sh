@@ -29,7 +29,7 @@ expect 0 'test error' eval mine
 expect 0 'test images: ' export mine --page mine.html
 cp -r mine theirs  # as from an archive: in a folder that the run was not made in
 expect 1 'theirs/best.safetensors: data: expected --data DIR or --data-dir DIR.* found .*/private' eval theirs
-expect 0 'images of noise' export theirs --page theirs.html
+expect 0 'random images' export theirs --page theirs.html
 grep -q 'data:image/png' theirs.html && fail 'a page of a stranger’s net has pictures of a folder that nobody named'
 expect 1 'theirs/config.json: data: expected --data DIR' train --resume theirs --epochs 3
 expect 1 'theirs/config.json: data: expected --data DIR' train --resume theirs --epochs 3 --dry-run
@@ -72,7 +72,7 @@ done
 expect 0 'test error' eval mixed/best.safetensors
 cp -r run1 gone && rm gone/last.safetensors
 expect 0 'gone/last.safetensors: file: expected the newest checkpoint, found none' train --resume gone --epochs 3 --threads 1
-also 'going on from gone/previous.safetensors instead'
+also 'continuing from gone/previous.safetensors'
 
 # --- links ---------------------------------------------------------------------------------------
 mkdir -p linked outside/class && cp private/0/*.png outside/class/
@@ -84,7 +84,7 @@ ln -s 1.png linked/0/in.png
 timeout 20 "$program" data verify linked > out 2>&1 || fail "links out of a folder: $(tail -3 out)"
 grep -q '61 training\|/linked: [0-9]* training and [0-9]* test images.* 2 classes' out || fail "links out of a folder: $(cat out)"
 for name in 2 0/out.png root; do
-  grep -qE "linked/$name: left out: a link that leads (out of|back)" out || fail "linked/$name: $(cat out)"
+  grep -qE "linked/$name: skipped: a link (that leads out of|back)" out || fail "linked/$name: $(cat out)"
 done
 [ "$(($(sed -n 's/.*: \([0-9]*\) training and \([0-9]*\) test.*/\1+\2/p' out)))" -eq 61 ] || fail "60 pictures and a link within: $(tail -1 out)"
 rm linked/root

@@ -117,6 +117,88 @@ TEST(UpdateStatistics, TakesTheMeanOfWhatItIsShownAndNothingElseChanges) {
   EXPECT_EQ(layer->options.momentum(), 0.1);
 }
 
+TEST(AutoUpdateStatistics, AreThoseOfTheLastInputsOnceUntilTheNextTraining) {
+  torch::manual_seed(3);
+  Sequential net(Conv2d(2, 4, 3), BatchOrtho2d(4, "ZCA(1e-5)"), Dropout(0.5));
+  auto run = auto_update_statistics(net, 2);
+  const auto layer = layers_of(*net)[0].second;
+  std::vector<Tensor> x;
+  for (int k = 0; k < 4; ++k) x.push_back(torch::randn({6, 2, 7, 7}) + k);
+  for (int k = 0; k < 3; ++k) run(x[k]).sum().backward();
+  x[2].zero_();  // what it remembers are copies
+  {
+    const torch::NoGradGuard no_grad;
+    net->ptr<Conv2dImpl>(0)->weight.mul_(3);
+    run(x[3]);  // of no step: not remembered
+  }
+  net->eval();
+  const Tensor generator = at::detail::getDefaultCPUGenerator().get_state();
+  const Tensor z = run(x[0]);
+  EXPECT_TRUE(at::detail::getDefaultCPUGenerator().get_state().equal(generator));
+  EXPECT_FALSE(net->is_training());
+  EXPECT_EQ(layer->num_batches_tracked.item<int64_t>(), 2);
+
+  Sequential other = std::dynamic_pointer_cast<SequentialImpl>(net->clone());
+  torch::manual_seed(3);
+  Sequential drawn(Conv2d(2, 4, 3), BatchOrtho2d(4, "ZCA(1e-5)"), Dropout(0.5));
+  for (int k = 0; k < 3; ++k) x[k] = torch::randn({6, 2, 7, 7}) + k;  // as they were
+  update_statistics(*other, [&] {
+    for (int k = 1; k < 3; ++k) other->forward(x[k]);
+  });
+  EXPECT_TRUE(layers_of(*other)[0].second->running_cov.equal(layer->running_cov));
+
+  const Tensor before = layer->running_cov.clone();
+  run(x[3]);
+  EXPECT_TRUE(layer->running_cov.equal(before)) << "once until the next step";
+  net->train();
+  run(x[3]);
+  net->eval();
+  run(x[0]);
+  EXPECT_FALSE(layer->running_cov.equal(before));
+}
+
+TEST(AutoUpdateStatistics, TakesNetsOfSeveralInputs) {
+  struct PairImpl : Module {
+    PairImpl() { register_module("norm", norm); }
+    Tensor forward(const Tensor& x, double scale) { return norm(x * scale); }
+    BatchOrtho2d norm{3, "ZCAM(1e-5, c=1/10)"};
+  };
+  auto net = std::make_shared<PairImpl>();
+  auto run = auto_update_statistics(net);
+  const Tensor x = test::correlated({8, 3, 5, 5}, 1, torch::kFloat);
+  run(x, 2.0);
+  net->eval();
+  run(x, 1.0);
+  EXPECT_LT(test::relative_error(net->norm->running_mean, 2 * x.mean({0, 2, 3})), 1e-5);
+}
+
+TEST(Covariance, HasItsGradient) {
+  Tensor x = test::correlated({5, 3, 2, 2}, 1).requires_grad_();
+  const Tensor weights = torch::randn({3, 3}, torch::kDouble);
+  for (const auto& of : {covariance, correlation_matrix}) {
+    EXPECT_LT(test::relative_error(of(x), of(x.detach())), 1e-12);
+    const Tensor gradient = torch::autograd::grad({(of(x) * weights).sum()}, {x})[0];
+    const Tensor direction = torch::randn_like(x);
+    const double step = 1e-6;
+    const Tensor rise =
+        ((of(x.detach() + step * direction) - of(x.detach() - step * direction)) * weights).sum();
+    EXPECT_NEAR((gradient * direction).sum().item<double>(), rise.item<double>() / (2 * step),
+                1e-7);
+  }
+}
+
+TEST(Advice, AFullWhiteningOfThousandsOfChannelsIsTold) {
+  testing::internal::CaptureStderr();
+  const BatchOrtho2d grouped(2048, "ZCA(1e-5, group_size=16)");
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("channels together"), std::string::npos);
+  for (const bool first : {true, false}) {
+    testing::internal::CaptureStderr();
+    const BatchOrtho2d full(600, "ZCA(1e-5)");
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find("whitens 600 channels together") != std::string::npos, first) << said;
+  }
+}
+
 // A 3×3 convolution of one channel fills 9 of 32 directions; the rest are divided by √ε.
 TEST(EmptyDirections, AreCountedAndWarnedOfOnce) {
   torch::manual_seed(2);

@@ -242,7 +242,7 @@ TEST(Trainer, WithoutACheckpointNoneIsCalledIntact) {
     const std::string text = error.what();
     EXPECT_EQ(text.find("intact"), std::string::npos) << text;
     EXPECT_EQ(text.find("space"), std::string::npos) << text;
-    EXPECT_NE(text.find("mend that, then train --resume " + folder.path("a")), std::string::npos)
+    EXPECT_NE(text.find("repair that, then train --resume " + folder.path("a")), std::string::npos)
         << text;
   }
 }

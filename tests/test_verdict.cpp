@@ -141,7 +141,7 @@ TEST(Verdict, OneSeedSaysNothingOfNoise) {
   EXPECT_EQ(text_rows(verdict_table(result)).at(1).back(), "one seed");
   EXPECT_EQ(
       answer_text(v),
-      "Not known: the place of 0 of 1 layers changes, but no row has two seeds to tell noise by.");
+      "Not known: the place of 0 of 1 layers changes, but no row has two seeds, so the noise is unknown.");
 }
 
 TEST(Verdict, EndsOfDifferentLengthAreNotCompared) {
@@ -166,7 +166,7 @@ TEST(Verdict, NoiseIsNotClaimedWhereItIsNotKnown) {
   f.write(4, three(60));
   const ExperimentResult result = f.read();
   const GradientVerdict& v = result.verdict;
-  EXPECT_NE(answer_text(v).find("No row has two seeds to tell noise by"), std::string::npos)
+  EXPECT_NE(answer_text(v).find("No row has two seeds, so the noise is unknown"), std::string::npos)
       << answer_text(v);
 }
 

@@ -3,8 +3,11 @@
 
 #include <torch/nn/modules/container/sequential.h>
 
+#include <deque>
 #include <functional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -38,6 +41,62 @@ ORTHOBATCH_API void unfreeze(torch::nn::Module& net);
 /// runs the net on each. Everything but our layers is in evaluation meanwhile, so dropout is off. Where
 /// it throws, the statistics are as before.
 ORTHOBATCH_API void update_statistics(torch::nn::Module& net, const std::function<void()>& forward);
+
+/// What a net was called with last in training, for `auto_update_statistics`.
+class ORTHOBATCH_API RecentCalls {
+ public:
+  explicit RecentCalls(size_t batches) : batches_(batches) {}
+
+  /// A call in training, to be run again.
+  void remember(std::function<void()> call);
+  /// update_statistics with those calls, where there were any since the last time; random generators
+  /// stay as they are.
+  void update(torch::nn::Module& net);
+
+ private:
+  size_t batches_;
+  std::deque<std::function<void()>> calls_;
+  bool changed_ = false;
+};
+
+/// A net that is called through this object; see `auto_update_statistics`.
+template <typename Net>
+class AutoUpdateStatistics {
+ public:
+  AutoUpdateStatistics(Net net, size_t batches) : net_(std::move(net)), recent_(batches) {}
+
+  template <typename... Inputs>
+  auto operator()(const Inputs&... inputs) {
+    if (!net_->is_training())
+      recent_.update(*net_);
+    else if (torch::GradMode::is_enabled())
+      recent_.remember([net = net_, copies = std::make_tuple(copy(inputs)...)]() mutable {
+        std::apply([&](const auto&... of) { net->forward(of...); }, copies);
+      });
+    return net_->forward(inputs...);
+  }
+
+ private:
+  template <typename T>
+  static T copy(const T& input) {
+    if constexpr (std::is_same_v<T, torch::Tensor>)
+      return input.defined() ? input.detach().clone() : input;
+    else
+      return input;
+  }
+
+  Net net_;
+  RecentCalls recent_;
+};
+
+/// Running statistics of the present weights, by themselves: call the net through what this returns. It
+/// remembers the last inputs of training, and before the first evaluation after them runs
+/// update_statistics with them (so many forward passes, copies of so many inputs).
+///   auto run = auto_update_statistics(net);  run(x) in training and in evaluation
+template <typename Net>
+AutoUpdateStatistics<Net> auto_update_statistics(Net net, size_t batches = 4) {
+  return {std::move(net), batches};
+}
 
 /// Gives every BatchOrtho layer of a net the group. All processes call it with the same net: they
 /// compare what layers they have, and each throws where one has others.

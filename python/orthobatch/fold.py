@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dis
 import inspect
 import logging
+import sys
 import warnings
 from collections import Counter
 from dataclasses import dataclass
@@ -30,9 +32,22 @@ torch.fx.node._side_effectful_functions.update({torch.ops.orthobatch.track_, tor
 # ------------------------------------------------------------------------- who reads whose output
 
 
+class _Proxy(torch.fx.Proxy):
+    def __iter__(self) -> Any:
+        """``n, c, h, w = x.size()``, which torch 1.13 cannot follow with Python 3.11."""
+        caller = sys._getframe(1)
+        for instruction in dis.get_instructions(caller.f_code):
+            if instruction.offset == caller.f_lasti and instruction.opname == "UNPACK_SEQUENCE":
+                return iter([self[k] for k in range(instruction.argval)])
+        return self.tracer.iter(self)
+
+
 class _Tracer(torch.fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return isinstance(m, (BatchOrthoLayer, Folded)) or super().is_leaf_module(m, module_qualified_name)
+
+    def proxy(self, node: torch.fx.Node) -> torch.fx.Proxy:
+        return _Proxy(node, self)
 
 
 @dataclass
@@ -122,7 +137,7 @@ def fold_training(model: nn.Module) -> nn.Module:
 
     In place; outputs stay the same up to rounding, parameters the objects they were, so optimizers go on. A pair has
     the path of the convolution or linear layer, with children ``norm`` and ``conv`` (or ``linear``), and an Identity
-    stands where the layer was. Pairs are found with torch.fx, in training and in evaluation, with the defaults of the
+    stands where the layer was; a state of the net from before loads into it. Pairs are found with torch.fx, in training and in evaluation, with the defaults of the
     forward's arguments; modules with hooks or weight norms are left alone. ``unfold_training`` undoes it.
 
     >>> net = nn.Sequential(nn.ReLU(), orthobatch.BatchOrtho2d(8), nn.Conv2d(8, 16, 3))
@@ -145,11 +160,34 @@ def fold_training(model: nn.Module) -> nn.Module:
         if pair is None:
             continue
         pair._origin = [place.path] + ([place.flatten] if place.flatten else [])
+        pair._place = place.after
         _replace(model, place.after, pair)
         _replace(model, place.path, nn.Identity())
         joined.append(f"{place.path} and {place.after}")
+    hooks = model._load_state_dict_pre_hooks.values()
+    if joined and not any(getattr(hook, "hook", hook) is _take_unfolded for hook in hooks):
+        model._register_load_state_dict_pre_hook(_take_unfolded, with_module=True)
     _log.info("fold_training: %d pairs joined%s%s", len(joined), ": " if joined else "", ", ".join(joined))
     return model
+
+
+def _take_unfolded(model: nn.Module, state: Dict[str, Any], prefix: str, *_: Any) -> None:
+    """A state of the net as it was before its pairs were joined: its keys become those of the pairs."""
+    metadata = getattr(state, "_metadata", None) or {}
+    for pair in model.modules():
+        if not isinstance(pair, Folded) or not pair._origin:
+            continue
+        norm, own = prefix + pair._origin[0] + ".", prefix + pair._place + "."
+        if any(key.startswith(own + "norm.") for key in state) or not any(key.startswith(norm) for key in state):
+            continue
+        reader = own + ("linear." if isinstance(pair, FoldedLinear) else "conv.")
+        for key in list(state):
+            if key.startswith(norm):
+                state[own + "norm." + key[len(norm) :]] = state.pop(key)
+            elif key.startswith(own):
+                state[reader + key[len(own) :]] = state.pop(key)
+        if norm[:-1] in metadata:
+            metadata.setdefault(own + "norm", metadata[norm[:-1]])
 
 
 def unfold_training(model: nn.Module) -> nn.Module:

@@ -34,6 +34,7 @@ class Folded(nn.Module):
         self.norm = norm
         self._consumer = []  # a linear layer
         self._origin: List[str] = []  # where fold_training took the norm and a Flatten from
+        self._place = ""  # and put the pair
 
     def forward(self, x: Tensor) -> Tensor:
         if not torch.jit.is_scripting():

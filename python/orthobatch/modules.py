@@ -87,8 +87,8 @@ class BatchOrthoLayer(nn.Module):
         self._text = self._layer_text()
 
         has_scale, has_rotation, per_channel, _, _ = ops.traits(self.spec)
-        if not per_channel:
-            _say_once(ops.blas_advice())
+        for text in ops.advice(self._text):
+            _say_once(text)
         blocks, last = ops.statistic_sizes(self._text)
         for label, size, present in (
             ("weight", n, affine and has_scale),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .tools import fresh_statistics
+from .tools import fresh_statistics, layers_of
 
 
 def _autocasts() -> List[Tuple[str, bool, torch.dtype]]:
@@ -84,4 +84,6 @@ def auto_update_statistics(net: nn.Module, batches: int = 4) -> nn.Module:
     if batches > 0:
         kwargs: Dict[str, Any] = {"with_kwargs": True} if hasattr(net, "_forward_pre_hooks_with_kwargs") else {}
         net.register_forward_pre_hook(_Recent(batches), **kwargs)
+        for path, layer in layers_of(net):  # messages say which one they mean
+            layer.name = layer.name or path
     return net

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, List, Mapping, Optional, Tuple
 
@@ -22,7 +23,10 @@ def layers_of(model: nn.Module) -> List[Tuple[str, BatchOrthoLayer]]:
 
 
 def name_layers(model: nn.Module) -> nn.Module:
-    """Gives each BatchOrtho layer of a net its path as its ``name``, so that messages say which one they mean."""
+    """Gives each BatchOrtho layer of a net its path as its ``name``, so that messages say which one they mean.
+
+    ``convert``, ``update_statistics`` and ``auto_update_statistics`` do so for layers without a name.
+    """
     for path, layer in layers_of(model):
         layer.name = path
     return model
@@ -69,6 +73,8 @@ def fresh_statistics(model: nn.Module) -> Iterator[None]:
     statistics are as before.
     """
     tracked = [layer for _, layer in layers_of(model) if layer.running_mean is not None]
+    for path, layer in layers_of(model):  # for what may go wrong
+        layer.name = layer.name or path
     modes = {m: m.training for m in model.modules()}
     options = [(layer.momentum, layer.frozen) for layer in tracked]
     before = [[b.clone() for b in layer.buffers()] for layer in tracked]
@@ -296,7 +302,13 @@ def check(
     """
     if not tolerance > 0:
         raise ValueError(f"check: expected a tolerance above 0, got {tolerance}")
-    words, numbers, why = ops.check(str(spec), spectrum, num_features, samples, gap, at_start, seed, tolerance)
+    stop = torch.zeros((), dtype=torch.bool)
+    with ThreadPoolExecutor(1) as thread:  # while this one waits, it can be interrupted
+        work = thread.submit(ops.check, str(spec), spectrum, num_features, samples, gap, at_start, seed, tolerance, stop)
+        try:
+            words, numbers, why = work.result()
+        finally:
+            stop.fill_(True)
     rows = []
     for k in range(len(words) // 2):
         error, paper, resolution = numbers[3 * k : 3 * k + 3]

@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import io
+import pickle
 import subprocess
 import sys
 
@@ -160,6 +161,34 @@ def test_fold_training(spec, caplog):
     assert list(folded.state_dict()) == keys and torch.allclose(folded(x), other(x), atol=1e-9)
 
 
+def test_states_from_before_fold_training_load():
+    def net(seed):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.ReLU(), BatchOrtho2d(8), nn.Conv2d(8, 6, 3, padding=1), nn.ReLU(), BatchOrtho2d(6), nn.Flatten(),
+            nn.Linear(6 * 25, 3),
+        )  # fmt: skip
+
+    x = torch.randn(9, 8, 5, 5)
+    unfolded = net(1)
+    unfolded(x)
+    state = unfolded.state_dict()
+    for outer in (lambda m: m, lambda m: nn.Sequential(m)):  # alone, and in another net
+        folded = orthobatch.fold_training(net(2))
+        for twin in (folded, copy.deepcopy(folded), pickle.loads(pickle.dumps(folded))):
+            model = outer(twin)
+            model.load_state_dict(outer(unfolded).state_dict())
+            assert torch.allclose(model.eval()(x), unfolded.eval()(x), atol=1e-5)
+            model.load_state_dict(model.state_dict())  # of its own too
+    assert set(state) == set(net(3).state_dict())  # what was given stays as it was
+    other = net(4)
+    other.load_state_dict(orthobatch.unfold_training(folded).state_dict())
+    assert torch.equal(other.eval()(x), unfolded(x))
+    wrong = nn.Sequential(nn.ReLU(), BatchOrtho2d(8, "LDL(1e-5)"), nn.Conv2d(8, 6, 3))
+    with pytest.raises(RuntimeError, match="expected a state of ZCAM.*, got one of LDL"):
+        orthobatch.fold_training(nn.Sequential(*net(5)[:3])).load_state_dict(wrong.state_dict())
+
+
 class Branching(nn.Module):
     """What torch.fx cannot trace."""
 
@@ -189,6 +218,28 @@ def test_fold_without_a_trace():
     joined.body = nn.Sequential(joined.body[0], FoldedConv2d(joined.body[1], joined.body[2]))
     with pytest.warns(UserWarning, match="cannot trace"):
         assert torch.allclose(orthobatch.fold(joined)(x), model(x), atol=1e-5)
+
+
+def test_fold_where_sizes_are_unpacked():
+    """As in ShuffleNet."""
+
+    class Shuffle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+            self.norm = BatchOrtho2d(4)
+
+        def forward(self, x):
+            x = self.norm(self.conv(x))
+            batch, channels, height, width = x.size()
+            return x.view(batch, 2, channels // 2, height, width).transpose(1, 2).reshape(batch, -1, height, width)
+
+    model = Shuffle()
+    x = torch.randn(5, 3, 8, 8)
+    model(x)
+    folded = orthobatch.fold(model.eval())
+    assert isinstance(folded.norm, nn.Identity)
+    assert torch.allclose(folded(x), model(x), atol=1e-5)
 
 
 def test_fold_of_layers_used_twice():
@@ -230,7 +281,6 @@ class Optional(nn.Module):
 
 
 def test_folding_follows_the_path_that_is_taken():
-    import pickle
 
     model, x = Optional(), torch.randn(6, 3, 12, 12)
     other = copy.deepcopy(model)

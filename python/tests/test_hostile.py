@@ -26,3 +26,16 @@ def test_a_convolution_of_stride_0_is_refused():
     pair = orthobatch.FoldedConv2d(orthobatch.BatchOrtho2d(4), conv)
     with pytest.raises(RuntimeError, match="stride is at least 1, got 0"):
         pair(torch.randn(2, 4, 6, 6))
+
+
+def test_a_check_of_hours_can_be_interrupted():
+    script = """
+import os, signal, threading, orthobatch
+threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    orthobatch.check("ZCA(1e-5)", num_features=256, samples=4096)
+except KeyboardInterrupt:
+    print("interrupted,", "then", bool(orthobatch.check("ZCA(1e-5)")))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "interrupted, then True\n", ran.stderr

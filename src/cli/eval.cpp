@@ -40,10 +40,11 @@ std::string save_picture(const EvalArguments& a, const std::string& folder, cons
       io::write_file(path, png.data(), png.size());
     else
       io::write_output(path, png.data(), png.size());
-    return fmt::format("The same as a picture: {}\n", path);
+    return fmt::format("Confusion matrix as a picture: {}\n", path);
   } catch (const io::FileError& error) {
     if (!a.picture.empty()) throw;
-    return fmt::format("No picture of it: {}; --picture FILE names another place\n", error.what());
+    return fmt::format("Could not write the picture: {}; choose another file with --picture\n",
+                       error.what());
   }
 }
 
@@ -110,15 +111,17 @@ int evaluate_checkpoint(const EvalArguments& a) {
       checkpoint.state.epoch == 1 ? "" : "s");
   say("test error {:.2f} % ({} of {}), loss {:.5f}\n\n", result->error_percent(), result->wrong,
       result->images, result->loss);
-  say("Answers, for each label:\n{}\n{}", confusion_table(result->confusion, checkpoint.classes),
-      picture);
+  say("Predictions for each true class:\n{}\n{}",
+      confusion_table(result->confusion, checkpoint.classes), picture);
   return 0;
 }
 
 }  // namespace
 
 void add_eval(CLI::App& app, Run& run) {
-  auto* verb = app.add_subcommand("eval", "Error, loss and confusion matrix of a trained net");
+  auto* verb = app.add_subcommand("eval",
+                                  "Measures error, loss and confusion matrix of a trained "
+                                  "net");
   auto a = std::make_shared<EvalArguments>();
   verb->add_option("RUN", a->checkpoint, "Folder of a run (its best epoch), or a checkpoint in one")
       ->required();
@@ -129,11 +132,11 @@ void add_eval(CLI::App& app, Run& run) {
       ->default_str("that of the run");
   add_data_directory(*verb, a->data_dir);
   add_follow_links(*verb, a->follow_links);
-  verb->add_option("--picture", a->picture, "Where to write the confusion matrix as a picture")
+  verb->add_option("--picture", a->picture, "File of the confusion matrix as a picture")
       ->type_name("FILE")
       ->default_str("confusion.png beside the checkpoint");
   add_threads(*verb, a->threads);
-  verb->add_flag("--strict", a->strict, "A file of a folder that is no image is an error");
+  verb->add_flag("--strict", a->strict, "Fail on a file that is no image, in place of skipping it");
   verb->add_flag("--json", a->json, "JSON in place of the table");
   verb->callback([&run, a] { run = [a] { return evaluate_checkpoint(*a); }; });
 }

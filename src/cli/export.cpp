@@ -63,7 +63,7 @@ Trial trial_images(const train::Checkpoint& checkpoint, const ExportArguments& a
     problem = error.what();
   }
   Trial noise{exporter::noise_images(checkpoint.image), true};
-  complain(fmt::format("warning: no test images of {} ({}): compared on {} images of noise",
+  complain(fmt::format("warning: no test images of {} ({}): compared on {} random images",
                        config.data, problem, noise.images.count()));
   return noise;
 }
@@ -72,7 +72,7 @@ Trial trial_images(const train::Checkpoint& checkpoint, const ExportArguments& a
 std::string agreement_text(const exporter::Agreement& agreement, bool noise) {
   const std::string logits =
       fmt::format("logits within {:.1e} (largest {:.3g})", agreement.largest, agreement.scale);
-  if (noise) return fmt::format("{} images of noise: {}", agreement.images, logits);
+  if (noise) return fmt::format("{} random images: {}", agreement.images, logits);
   return fmt::format("{} test images: {:.2f} % wrong, the run's own net {:.2f} %; {}",
                      agreement.images, agreement.model_error_percent(),
                      agreement.own_error_percent(), logits);
@@ -172,7 +172,7 @@ int export_run(const ExportArguments& a) {
 
 void add_export(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand(
-      "export", "A trained net for other programs: ONNX, TorchScript, or a page to try it in");
+      "export", "Writes a trained net as ONNX, TorchScript, or a page to try it in");
   auto a = std::make_shared<ExportArguments>();
   verb->add_option("RUN", a->run, "Folder of a run (its best epoch), or a checkpoint in one")
       ->required();
@@ -181,16 +181,16 @@ void add_export(CLI::App& app, Run& run) {
       ->default_str("none")
       ->allow_extra_args(false);
   verb->add_option("--page", a->page,
-                   "FILE.html: one page that runs the net, to draw in and open pictures")
+                   "FILE.html: a page that runs the net on drawings and pictures")
       ->type_name("FILE")
       ->default_str("none");
   verb->add_option("--input", a->input,
                    "What the model takes: bytes (0 to 255), floats (0 to 255), unit (floats 0 to "
-                   "1), scaled (floats as the net itself gets them)")
+                   "1), scaled (floats, already normalised)")
       ->type_name("bytes|floats|unit|scaled")
       ->capture_default_str();
   add_data_directory(*verb, a->data_dir)
-      ->description("Folder of the data, for the test images that the file is compared on");
+      ->description("Folder of the data; the file is compared with the net on its test images");
   add_threads(*verb, a->threads);
   add_follow_links(*verb, a->follow_links);
   verb->callback([&run, a] { run = [a] { return export_run(*a); }; });

@@ -73,9 +73,9 @@ int show(const std::string& only) {
 
 void add_layers(CLI::App& app, Run& run) {
   auto* verb =
-      app.add_subcommand("layers", "The methods: formula, arguments, what the paper found");
+      app.add_subcommand("layers", "Lists the methods: formula, arguments, the paper's results");
   auto only = std::make_shared<std::string>();
-  verb->add_option("METHOD", *only, "Show this one alone")->default_str("all");
+  verb->add_option("METHOD", *only, "Show only this method")->default_str("all");
   verb->callback([&run, only] { run = [only] { return show(*only); }; });
 }
 

@@ -46,7 +46,7 @@ void refuse_short_memory(int, char**, char**) {
   char line[200];
   const int length = std::snprintf(
       line, sizeof line,
-      "orthobatch: memory is short: expected a limit of %llu KiB or more (ulimit -v), found %llu\n",
+      "orthobatch: out of memory: expected a limit of %llu KiB or more (ulimit -v), found %llu\n",
       static_cast<unsigned long long>(needed >> 10),
       static_cast<unsigned long long>(limit.rlim_cur >> 10));
   [[maybe_unused]] const ssize_t written =

@@ -81,14 +81,14 @@ CLI::Option* add_threads(CLI::App& verb, int& threads) {
 CLI::Option* add_data_directory(CLI::App& verb, std::string& directory) {
   return verb
       .add_option("--data-dir", directory,
-                  "Folder of the data; of a folder of your own images, where it is now")
+                  "Folder of the data sets; for a run on your own images, the folder where they "
+                  "are now")
       ->type_name("DIR")
       ->default_str("$ORTHOBATCH_DATA, else the cache folder");
 }
 
 void add_follow_links(CLI::App& verb, bool& follow) {
-  verb.add_flag("--follow-links", follow,
-                "Also read what links in a folder of images lead to outside of it");
+  verb.add_flag("--follow-links", follow, "Follow links that lead out of a folder of images");
 }
 
 void refuse_empty_values(CLI::App& app) {
@@ -96,7 +96,7 @@ void refuse_empty_values(CLI::App& app) {
     if (option->get_items_expected_max() > 0)
       option->check(CLI::Validator(
           [](std::string& text) {
-            return text.empty() ? std::string("expected a value, found an empty one")
+            return text.empty() ? std::string("expected a value, found an empty text")
                                 : std::string();
           },
           ""));
@@ -122,7 +122,7 @@ std::string unexpected_word(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> names;
   for (const CLI::Option* option : options)
     if (option->nonpositional()) names.push_back("--" + option->get_lnames().at(0));
-  return fmt::format("an argument was not expected: {}{}", word,
+  return fmt::format("unexpected argument: {}{}", word,
                      hint.empty() ? base::suggestion(word, names) : hint);
 }
 

@@ -65,7 +65,9 @@ void add_process_options(CLI::App& verb, ProcessOptions& options, const std::str
   verb.add_option("--processes", options.processes, what)
       ->check(whole_number(1, 1024))
       ->default_str("1");
-  verb.add_option("--timeout", options.timeout, "Seconds that a process waits for the others")
+  verb.add_option("--timeout", options.timeout,
+                  "Longest time to wait for another process, in "
+                  "seconds")
       ->capture_default_str()
       ->check(number_between(1, 86400));
 }

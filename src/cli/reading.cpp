@@ -37,7 +37,7 @@ void tell_lines(const std::vector<std::string>& lines, const char* what,
 void tell_bad_files(const data::DataSet& data) {
   tell_lines(data.bad, "files", complain);
   const int64_t good = data.train.count() + data.test.count();
-  complain(fmt::format("{}: {} file{} left out, {} images taken", base::printable(data.name),
+  complain(fmt::format("{}: {} file{} skipped, {} images used", base::printable(data.name),
                        count_text(data.bad.size()), data.bad.size() == 1 ? "" : "s",
                        count_text(good)));
 }
@@ -47,7 +47,7 @@ void tell_bad_files(const data::DataSet& data) {
 CLI::Option* add_image_size(CLI::App& verb, std::string& size) {
   return verb
       .add_option("--image-size", size,
-                  "Columns and rows that the images of a folder are scaled to, 1x1 to 4096x4096")
+                  "Size to which the images of a folder are scaled, 1x1 to 4096x4096")
       ->type_name("WxH")
       ->check(CLI::Validator(
           [](std::string& text) {
@@ -60,7 +60,7 @@ CLI::Option* add_image_size(CLI::App& verb, std::string& size) {
             return none;
           },
           ""))
-      ->default_str("the commonest size among them, brought to 16 to 64");
+      ->default_str("the most frequent size, limited to 16 to 64");
 }
 
 data::DataSet read_data(data::DataRequest request, const Telling& telling) {
@@ -74,9 +74,9 @@ data::DataSet read_data(data::DataRequest request, const Telling& telling) {
     tell_lines(data.notes, "notes", [](const std::string& note) { put(note + "\n", stderr); });
   if (!telling.silent && !data.bad.empty()) tell_bad_files(data);
   if (telling.strict && !data.bad.empty())
-    throw std::invalid_argument(fmt::format(
-        "--strict: {}: expected nothing but images, found {} file{} that cannot be used",
-        base::printable(data.name), data.bad.size(), data.bad.size() == 1 ? "" : "s"));
+    throw std::invalid_argument(
+        fmt::format("--strict: {}: expected only images, found {} file{} that cannot be used",
+                    base::printable(data.name), data.bad.size(), data.bad.size() == 1 ? "" : "s"));
   return data;
 }
 

@@ -39,17 +39,18 @@ int report(const ReportArguments& a) {
 }  // namespace
 
 void add_report(CLI::App& app, Run& run) {
-  auto* verb = app.add_subcommand("report", "Tables and figures of runs, as one HTML file");
+  auto* verb = app.add_subcommand("report", "Writes tables and figures of runs as one HTML file");
   auto a = std::make_shared<ReportArguments>();
-  verb->add_option("DIR", a->folders, "Folders that reproduce or train wrote")->required();
-  verb->add_option("-o,--out", a->page, "The page")->type_name("FILE")->capture_default_str();
+  verb->add_option("DIR", a->folders, "Folders written by reproduce or train")->required();
+  verb->add_option("-o,--out", a->page, "HTML file to write")
+      ->type_name("FILE")
+      ->capture_default_str();
   verb->add_flag("--json", a->json, "The numbers of the page as JSON in place of the tables");
-  verb->add_option("--markdown", a->markdown, "Also write the tables, as Markdown")
+  verb->add_option("--markdown", a->markdown, "Markdown file for the tables")
       ->type_name("FILE")
       ->default_str("none");
   verb->add_flag("--no-samples", a->no_samples,
-                 "Without images of the data sets: for a page that is passed on (SVHN is for "
-                 "research, not for copying)");
+                 "Leave out images of the data sets (SVHN's must not be passed on)");
   verb->callback([&run, a] { run = [a] { return report(*a); }; });
 }
 

@@ -96,7 +96,7 @@ int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
   const std::string page = io::join_path(a.options.out, "report.html");
   io::write_file(page, report::report_page(results, {}));
   if (outcome.stopped) {
-    complain("stopped; the same command goes on where it was");
+    complain("stopped; the same command continues");
     return interrupted_code();
   }
   say("Report: {}\n", page);
@@ -108,7 +108,7 @@ int reproduce(ReproduceArguments a, ranks::Ranks& ranks) {
 
 void add_reproduce(CLI::App& app, Run& run) {
   auto* verb = app.add_subcommand(
-      "reproduce", "Trains every row of an experiment of the paper, or of a file, and reports");
+      "reproduce", "Trains all nets of an experiment of the paper and writes a report");
   auto a = std::make_shared<ReproduceArguments>();
   verb->add_option(
           "EXPERIMENT", a->experiment,
@@ -117,36 +117,35 @@ void add_reproduce(CLI::App& app, Run& run) {
   verb->add_option("-o,--out", a->options.out, "Folder of the runs and report.html")
       ->type_name("DIR")
       ->required();
-  verb->add_option("--epochs", a->changes.epochs, "Of every run")
+  verb->add_option("--epochs", a->changes.epochs, "Epochs of every run")
       ->check(whole_number(1, 100000))
       ->default_str("those of the experiment");
-  verb->add_option("--seeds", a->changes.seeds, "Seeds 1 to so many, for every row")
+  verb->add_option("--seeds", a->changes.seeds, "Number of seeds for every row, 1 to N")
       ->check(whole_number(1, 1000))
       ->default_str("those of the experiment");
   verb->add_option("--rows", a->changes.rows,
-                   "Only rows whose name, with or without its arguments, matches this shell "
-                   "pattern; may be given again")
+                   "Shell pattern; only rows whose name, with or without arguments, matches it. "
+                   "May be repeated")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false)
       ->type_name("PATTERN")
       ->default_str("all");
-  verb->add_option("--subset", a->changes.subset, "Only the first so many training images")
+  verb->add_option("--subset", a->changes.subset, "Number of training images, the first ones")
       ->check(whole_number(2, 100000000))
       ->default_str("that of the experiment");
-  verb->add_option("--head", a->changes.head, "Of every net: flat, average or max")
+  verb->add_option("--head", a->changes.head, "Head of every net, as of train")
       ->type_name("flat|average|max")
       ->default_str("that of the experiment");
-  verb->add_option("--padding", a->changes.padding, "Of every net: valid or same")
+  verb->add_option("--padding", a->changes.padding, "Padding of every net, as of train")
       ->type_name("valid|same")
       ->default_str("that of the experiment");
   add_threads(*verb, a->options.threads);
   add_data_directory(*verb, a->options.data_dir);
   add_process_options(*verb, a->ranks, training_together);
   verb->add_flag("--dry-run", a->dry_run,
-                 "Say how many runs there are to train and about how long that takes, and write "
-                 "nothing");
-  verb->add_flag("--quiet", a->quiet, "No progress, only the table and errors");
+                 "Print how many runs are left and about how long they take; write nothing");
+  verb->add_flag("--quiet", a->quiet, "Print only the table and errors");
   verb->callback([&run, a] {
     run = [a] {
       keep_freed_memory();

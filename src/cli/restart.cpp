@@ -27,19 +27,19 @@ void restart_on_right_core(char** argv) {
   ::execv("/proc/self/exe", argv);
   const int error = errno;
   ::unsetenv(taken_for);
-  complain(fmt::format(
-      "warning: {} takes this processor for a {} and is slow; expected to start anew with "
-      "OPENBLAS_CORETYPE={}, which failed: {}. Set it by hand.",
-      core.library, core.name, core.better, std::strerror(error)));
+  complain(
+      fmt::format("warning: {} takes this processor for a {} and is slow; could not restart with "
+                  "OPENBLAS_CORETYPE={}: {}. Set it by hand.",
+                  core.library, core.name, core.better, std::strerror(error)));
 }
 
 std::string restart_note() {
   const char* was = std::getenv(taken_for);
   if (!was) return "";
   const base::BlasCore core = base::blas_core();
-  const std::string note = fmt::format(
-      "{} takes this processor for a {}: running as {} in its place (OPENBLAS_CORETYPE)",
-      core.library, was, core.name);
+  const std::string note =
+      fmt::format("{} takes this processor for a {}: restarted with OPENBLAS_CORETYPE={}",
+                  core.library, was, core.name);
   ::unsetenv(taken_for);
   return note;
 }

@@ -61,7 +61,7 @@ int list(const RunsArguments& a) {
   }
   const std::string place = a.folders.size() == 1 ? " in " + base::printable(a.folders[0]) : "";
   if (runs.empty()) {
-    say("no runs{}{}\n", place, found > 0 ? fmt::format(" that fit, of {} in all", found) : "");
+    say("no runs{}{}\n", place, found > 0 ? fmt::format(" that match, {} in all", found) : "");
     return 0;
   }
   report::TextRows rows = {run_columns};
@@ -81,23 +81,23 @@ int list(const RunsArguments& a) {
 }  // namespace
 
 void add_runs(CLI::App& app, Run& run) {
-  auto* verb = app.add_subcommand("runs", "A table of runs: layer, data, epochs, error, state");
+  auto* verb = app.add_subcommand("runs", "Lists runs: layer, data, epochs, error, state");
   auto a = std::make_shared<RunsArguments>();
   verb->add_option("DIR", a->folders, "Folders that hold runs, at any depth")
       ->default_str(run::runs_name);
-  verb->add_option("--sort", a->sort, "The column to sort by; newest and furthest first")
+  verb->add_option("--sort", a->sort, "Column to sort by; newest, and most epochs, first")
       ->capture_default_str()
       ->check(CLI::IsMember(run_orders()));
   verb->add_option("--data", a->data, "Only runs on this data set")->default_str("all");
   verb->add_option("--layer", a->layer,
-                   "Only runs whose layer, with or without its arguments, matches this shell "
-                   "pattern")
+                   "Shell pattern; only runs whose layer, with or without arguments, matches it")
       ->type_name("PATTERN")
       ->default_str("all");
   verb->add_flag("--json", a->json, "JSON in place of the table");
   verb->footer(
-      "States: finished (all epochs, or stopped early by its own rules), running (a process has it "
-      "in\nhand), stopped (train --resume goes on), diverged, failed, empty (no epoch has ended), "
+      "States: finished (all epochs, or stopped early by its own rules), running (a process "
+      "trains\n"
+      "it), stopped (train --resume continues it), diverged, failed, empty (no epoch yet), "
       "damaged.");
   verb->callback([&run, a] { run = [a] { return list(*a); }; });
 }

@@ -47,7 +47,7 @@ std::string folder_of(const TrainArguments& a, const run::TrainConfig& config) {
 void require_new(const std::string& path) {
   if (io::file_exists(io::join_path(path, run::config_name)))
     throw std::invalid_argument(fmt::format(
-        "{} holds a run already: go on with --resume {}, or give another --out", path, path));
+        "{} already holds a run: continue it with --resume {}, or give another --out", path, path));
 }
 
 void require_old(const std::string& path) {
@@ -89,7 +89,7 @@ LedRun open_old(const TrainArguments& a, int processes) {
                                   !a.data_dir.empty());
   if (!out.run.complaint.empty()) {
     complain(out.run.complaint);
-    complain(fmt::format("going on from {} instead", out.run.checkpoint->path));
+    complain(fmt::format("continuing from {}", out.run.checkpoint->path));
   }
   return out;
 }
@@ -114,7 +114,7 @@ void draw_for_report(const std::string& path, const data::DataSet& data,
 
 int finish(train::Trainer& trainer, const std::string& path, train::Progress& progress,
            const ranks::Ranks& ranks) {
-  const std::string way_on = fmt::format("go on with: orthobatch train --resume {}", path);
+  const std::string way_on = fmt::format("continue with: orthobatch train --resume {}", path);
   try {
     if (trainer.run() == train::Trainer::Outcome::stopped) {
       if (ranks.leads())
@@ -124,7 +124,7 @@ int finish(train::Trainer& trainer, const std::string& path, train::Progress& pr
     }
   } catch (const ranks::RankError& error) {
     throw ranks::RankError(
-        fmt::format("{}; the last checkpoint is whole: {}", error.what(), way_on));
+        fmt::format("{}; the last checkpoint is intact: {}", error.what(), way_on));
   }
   if (!trainer.stopped_early().empty())
     progress.line(fmt::format("stopped early, after epoch {}: {}", trainer.state().epoch,
@@ -170,7 +170,7 @@ int train(const TrainArguments& a, const std::optional<run::TrainConfig>& new_co
     trainer.follow();
   } else if (led.run.checkpoint) {
     trainer.resume(std::move(led.run));
-    progress->line(fmt::format("going on after epoch {}, step {}", trainer.state().epoch,
+    progress->line(fmt::format("continuing after epoch {}, step {}", trainer.state().epoch,
                                trainer.state().step));
   } else {
     trainer.begin();
@@ -265,18 +265,17 @@ void add_train(CLI::App& app, Run& run) {
       verb->add_option(
               "--data", a->data,
               "mnist, fashion-mnist, cifar10, svhn (train and extra), svhn-train or synthetic; or "
-              "DIR, a folder of "
-              "your own images: DIR/train/CLASS/ and DIR/test/CLASS/, or DIR/CLASS/, of "
-              "which a tenth is for testing, with PNG and JPEG files; or one with idx files "
-              "as MNIST's")
+              "DIR, a folder of your own PNG and JPEG images: DIR/train/CLASS/ and "
+              "DIR/test/CLASS/, or DIR/CLASS/, of which a tenth is used for testing; or a folder "
+              "of idx files, as MNIST's")
           ->type_name(fmt::format("{}|DIR", fmt::join(data::data_names(), "|")))
           ->default_str("mnist");
   auto* image_size = add_image_size(*verb, a->image_size);
-  verb->add_flag(
-      "--strict", a->strict,
-      "A file of a folder that is no image, or a damaged one, is an error, not left out");
+  verb->add_flag("--strict", a->strict,
+                 "Fail on a file that is no image, or damaged, in place of skipping it");
   auto* layer = verb->add_option("--layer", a->layers,
-                                 "Layer spec, for all blocks; or given again, one for each block")
+                                 "Layer spec for all blocks; repeat the option for one spec per "
+                                 "block")
                     ->default_str("BN")
                     ->take_all()
                     ->expected(1)
@@ -291,16 +290,16 @@ void add_train(CLI::App& app, Run& run) {
       ->check(whole_number(1, 100000))
       ->default_str("none");
   auto* config =
-      verb->add_option("--config", a->config, "JSON file with settings; options here win over it")
+      verb->add_option("--config", a->config, "JSON file with settings; other options override it")
           ->type_name("FILE")
           ->default_str("none");
   auto* head = verb->add_option("--head", a->head,
-                                "How FC reads the last map: flat (every place), average or max (of "
-                                "each channel)")
+                                "Input of the last, linear layer: flat (all pixels of the maps), "
+                                "average or max (of each channel)")
                    ->type_name("flat|average|max");
   as_setting(head, "head");
   auto* padding =
-      verb->add_option("--padding", a->padding, "Of the convolutions: valid (none) or same")
+      verb->add_option("--padding", a->padding, "Padding of the convolutions: valid (none) or same")
           ->type_name("valid|same");
   as_setting(padding, "padding");
   auto* out = verb->add_option("-o,--out", a->out, "Folder of the run")
@@ -313,8 +312,8 @@ void add_train(CLI::App& app, Run& run) {
       verb->add_option("--subset", a->subset, "Number of training images, the first ones; 0: all")
           ->check(whole_number(0, 1000000000))
           ->default_str("0");
-  auto* batch = as_setting(verb->add_option("--batch", a->batch, "Images in a step at the start"),
-                           "schedule.batch");
+  auto* batch =
+      as_setting(verb->add_option("--batch", a->batch, "Initial batch size"), "schedule.batch");
   auto* rate =
       as_setting(verb->add_option("--learning-rate", a->learning_rate, "Initial learning rate"),
                  "schedule.learning_rate");
@@ -322,14 +321,14 @@ void add_train(CLI::App& app, Run& run) {
       verb->add_option("--momentum", a->momentum, "Initial momentum of SGD"), "schedule.momentum");
   as_setting(verb->add_option("--threads", a->threads, threads_text), "threads");
   auto* workers = as_setting(verb->add_option("--augment-threads", a->augment_threads,
-                                              "Threads that make batches in the background"),
+                                              "Number of threads that prepare batches"),
                              "augment_threads");
   add_data_directory(*verb, a->data_dir);
   add_follow_links(*verb, a->follow_links);
   verb->add_option(
           "--set", a->settings,
-          "KEY=VALUE: a setting as in config.json, schedule.learning_rate=0.1; may be given "
-          "again. Options of their own win over it. With --resume: schedule.*, augment.*, stop.*, "
+          "A setting as in config.json, such as schedule.learning_rate=0.1; may be repeated. Other "
+          "options override it. With --resume: schedule.*, augment.*, stop.*, "
           "refresh_images, checkpoint_minutes")
       ->type_name("KEY=VALUE")
       ->default_str("none")
@@ -337,15 +336,14 @@ void add_train(CLI::App& app, Run& run) {
       ->allow_extra_args(false);
   add_process_options(*verb, a->ranks, training_together);
   verb->add_flag("--dry-run", a->dry_run,
-                 "Check settings and data, print the config as JSON that --config takes, and write "
+                 "Check settings and data and print the config as JSON for --config; write "
                  "nothing");
-  verb->add_flag("--quiet", a->quiet, "Say nothing but errors");
+  verb->add_flag("--quiet", a->quiet, "Print only errors");
   verb->add_option("--resume", a->resume,
-                   "Go on with the run in this folder, with its own settings; only --epochs, "
-                   "--target-error, --patience, --threads, --processes, --timeout, --set, "
-                   "--data-dir, --follow-links, --strict, --dry-run and --quiet may come with it "
-                   "(with other threads or "
-                   "processes the rest is not bit for bit the same)")
+                   "Folder of a run to continue, with its own settings. Options that may be given "
+                   "with it: --epochs, --target-error, --patience, --threads, --processes, "
+                   "--timeout, --set, --data-dir, --follow-links, --strict, --dry-run and --quiet "
+                   "(other threads or processes change the last digits of the results)")
       ->type_name("DIR")
       ->default_str("none");
   const std::vector<CLI::Option*> of_a_new_run = {data,    image_size, layer,  config, head,

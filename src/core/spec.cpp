@@ -72,6 +72,12 @@ class SpecParser {
     skip_space();
     const size_t start = at_;
     const std::string name = word();
+    if (!name.empty() && name[0] >= '0' && name[0] <= '9') {
+      const std::string number = text_.substr(start, text_.find_first_of(" ,()", start) - start);
+      fail(start, "expected a method: " + base::join_choices(method_names()) +
+                      "; found the number " + number + ". For an epsilon write eps=" + number +
+                      " beside the spec, or \"ZCA(" + number + ")\" as the spec");
+    }
     if (name.empty()) fail(start, "expected a method: " + base::join_choices(method_names()));
     for (const MethodInfo& info : registry())
       if (info.name == name) info_ = &info;

@@ -55,7 +55,7 @@ std::vector<IdxPair> find_idx_pairs(const std::string& folder, bool follow_links
     if (!images && !take_end(start = name, "labels", {"1"})) continue;
     if (links.refuses(io::join_path(folder, name)))
       throw io::FileError(io::join_path(folder, name), "file", "one in the folder of the data",
-                          "a link that leads out of it; --follow-links takes it");
+                          "a link that leads out of it; --follow-links follows it");
     std::string& place = images ? by_name[start].images : by_name[start].labels;
     if (place.empty()) place = io::join_path(folder, name);
   }

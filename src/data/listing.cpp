@@ -91,8 +91,7 @@ class Lister {
       split_ = true;
       for (const std::string& name : names)
         if (name != train && name != test)
-          note(io::join_path(folder_, name),
-               "left out: it stands beside " + train + " and " + test);
+          note(io::join_path(folder_, name), "skipped: it is beside " + train + " and " + test);
       for (const std::string& part : {train, test}) {
         const std::string path = io::join_path(folder_, part);
         take_classes(path, folders_in(path), part == test);
@@ -103,7 +102,7 @@ class Lister {
       const std::string found = out_.classes.empty() ? "none" : "one, " + out_.classes.front();
       const bool lone = out_.classes.size() == 1 && !train.empty();
       throw io::FileError(folder_, "folders", "two or more, one of images for each class",
-                          found + (lone ? ": a folder test, or val, belongs beside it" : ""));
+                          found + (lone ? ": expected a folder test, or val, beside it" : ""));
     }
     return std::move(out_);
   }
@@ -118,7 +117,7 @@ class Lister {
     for (const std::string& name : names_in(path)) {
       const std::string inner = io::join_path(path, name);
       if (links_.leads_back(inner))
-        note(inner, "left out: a link that leads back to " + folder_);
+        note(inner, "skipped: a link back to " + folder_);
       else if (links_.refuses(inner))
         note_refused(inner);
       else if (is_folder(inner))
@@ -127,7 +126,7 @@ class Lister {
         images += has_image_name(name);
     }
     if (images > 0)
-      note(path, std::to_string(images) + " images left out: they are in no folder of a class");
+      note(path, std::to_string(images) + " images skipped: they are not in the folder of a class");
     return out;
   }
 
@@ -161,7 +160,7 @@ class Lister {
         else if (!is_folder(inner))
           out_.files.push_back({inner, label, test, name_hash(inner_name), {}});
         else if (is_link(inner))
-          note(inner, "left out: a link to a folder");
+          note(inner, "skipped: a link to a folder");
         else
           walk(inner, inner_name, label, test, depth + 1);
       }
@@ -186,7 +185,7 @@ class Lister {
     out_.notes.push_back(base::printable(path + ": " + text));
   }
   void note_refused(const std::string& path) {
-    note(path, "left out: a link that leads out of " + folder_ + " (--follow-links takes it)");
+    note(path, "skipped: a link that leads out of " + folder_ + " (--follow-links follows it)");
   }
 
   struct Known {

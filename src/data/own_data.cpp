@@ -101,7 +101,7 @@ std::vector<int> keep_classes(const std::vector<Item>& items,
       place[k] = static_cast<int>(data.classes.size());
       data.classes.push_back(classes[k]);
     } else {
-      data.notes.push_back("class " + classes[k] + " left out: no image to train on, " +
+      data.notes.push_back("class " + classes[k] + " skipped: no training image, " +
                            std::to_string(test[k]) + " to test");
     }
   }

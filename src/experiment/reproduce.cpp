@@ -166,8 +166,7 @@ bool Reproduction::train(const Job& job, const train::RunFolder& folder) {
     train::Resumption run;
     if (folder.has_run()) run = train::open_run(folder);
     if (!run.complaint.empty())
-      progress_.line(
-          fmt::format("{}; going on from {} instead", run.complaint, run.checkpoint->path));
+      progress_.line(fmt::format("{}; continuing from {}", run.complaint, run.checkpoint->path));
     begun = true;
     ranks_.broadcast(to_json(config).dump());
     ranks_.agree("data", train::describe_data(data));
@@ -286,7 +285,10 @@ void Reproduction::make_all(Outcome& outcome) {
     if (left == 0 || outcome.stopped) return;
     if (settled > 0) continue;
     if (left != told)
-      progress_.line(fmt::format("{} left, in the hands of another process: waiting for it", left));
+      progress_.line(
+          fmt::format("{} left, which another process is training: waiting for "
+                      "it",
+                      left));
     told = left;
     ranks_.broadcast(waits);
     std::this_thread::sleep_for(std::chrono::milliseconds(500));

@@ -55,6 +55,11 @@ torch::Tensor covariance(const torch::Tensor& x) {
                   (x.scalar_type() == torch::kFloat || x.scalar_type() == torch::kDouble),
               "expected a non-empty (N, C, …) tensor of float or double, got size ", x.sizes(),
               " of type ", x.scalar_type());
+  if (x.requires_grad() && torch::GradMode::is_enabled()) {  // in operations that torch derives
+    const torch::Tensor rows = x.movedim(1, -1).reshape({-1, x.size(1)}).to(torch::kDouble);
+    const torch::Tensor centered = rows - rows.mean(0);
+    return centered.t().mm(centered) / static_cast<double>(rows.size(0));
+  }
   const torch::Tensor dense_x = kernels::dense_layout(x.detach());
   const kernels::Statistics m = kernels::passes_for(x).moments(dense_x, x.size(1));
   return to_tensor(m.covariance.dense());
@@ -62,13 +67,14 @@ torch::Tensor covariance(const torch::Tensor& x) {
 
 torch::Tensor correlation_matrix(const torch::Tensor& x) {
   const torch::Tensor cov = covariance(x), variance = cov.diagonal();
-  const torch::Tensor scale =
-      torch::where(variance > 0, variance.rsqrt(), torch::zeros_like(variance));
+  const torch::Tensor varies = variance > 0;
+  const torch::Tensor safe = torch::where(varies, variance, torch::ones_like(variance));
+  const torch::Tensor scale = torch::where(varies, safe.rsqrt(), torch::zeros_like(variance));
   return scale.unsqueeze(1) * cov * scale.unsqueeze(0);
 }
 
 double whiteness_error(const torch::Tensor& z) {
-  const torch::Tensor cov = covariance(z);
+  const torch::Tensor cov = covariance(z.detach());
   return (cov - torch::eye(cov.size(0), torch::kDouble)).abs().max().item<double>();
 }
 

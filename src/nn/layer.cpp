@@ -5,7 +5,9 @@
 #include <torch/nn/init.h>
 #include <torch/types.h>
 
-#include "base/processor.h"
+#include <mutex>
+#include <set>
+
 #include "nn/state.h"
 #include "ops/call.h"
 #include "ops/operators.h"
@@ -17,17 +19,14 @@ namespace {
 using ops::optional;
 using torch::Tensor;
 
-/// N×N work at a quarter of its speed is not an error, but nobody would find out. Said once.
-void warn_of_slow_blas() {
-  static const bool said = [] {
-    const base::BlasCore core = base::blas_core();
-    if (!core.better.empty())
-      TORCH_WARN("orthobatch: ", core.library, " takes this processor for a ", core.name,
-                 " and is slow; set OPENBLAS_CORETYPE=", core.better,
-                 " in the environment before the program starts");
-    return true;
-  }();
-  static_cast<void>(said);
+/// What is no error, but nobody would find out. Said once.
+void give_advice(const ops::KnownLayer& layer) {
+  static std::mutex mutex;
+  static auto* const said = new std::set<std::string>;
+  for (const std::string& text : ops::advice(layer)) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (said->insert(text).second) TORCH_WARN("orthobatch: ", text);
+  }
 }
 
 ops::Layer layer_as_is(const BatchOrthoOptions& options, int64_t dims) {
@@ -55,7 +54,7 @@ BatchOrthoLayer::BatchOrthoLayer(const BatchOrthoOptions& options_, int64_t dims
     : options(options_), own_(std::make_unique<Own>()) {
   own_->dims = dims;
   ops::check_momentum(options.momentum(), nn::Access::text(*this));
-  if (!ops::is_per_channel(options.spec())) warn_of_slow_blas();
+  give_advice(*ops::layer_of(nn::Access::text(*this)));
 }
 
 BatchOrthoLayer::~BatchOrthoLayer() = default;

@@ -94,9 +94,10 @@ void keeping_exact(BatchOrthoLayer& layer, const Convert& convert) {
     const torch::Device device = entries[k].tensor->device();
     const auto type =
         before[k].is_floating_point() ? kernels::exact_type(device) : before[k].scalar_type();
-    if (type == torch::kFloat)
+    if (type == torch::kFloat) {
       TORCH_WARN_ONCE("orthobatch: ", device.type(),
                       " has no double: running statistics there are float. Said once.");
+    }
     entries[k].tensor->set_data(before[k].to(type).to(device));
   }
 }

@@ -1,5 +1,6 @@
 #include "orthobatch/tools.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/nn/modules/batchnorm.h>
 
 #include "nn/layer.h"
@@ -157,6 +158,24 @@ void update_statistics(torch::nn::Module& net, const std::function<void()>& forw
     }
     throw;
   }
+}
+
+void RecentCalls::remember(std::function<void()> call) {
+  if (batches_ == 0) return;
+  if (calls_.size() == batches_) calls_.pop_front();
+  calls_.push_back(std::move(call));
+  changed_ = true;
+}
+
+void RecentCalls::update(torch::nn::Module& net) {
+  if (!changed_) return;
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const at::Tensor state = generator.get_state();
+  const AtEnd restore([&] { generator.set_state(state); });
+  update_statistics(net, [&] {
+    for (const auto& call : calls_) call();
+  });
+  changed_ = false;
 }
 
 void convert_sync(torch::nn::Module& net, const ProcessGroup& group) {

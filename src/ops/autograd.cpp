@@ -3,10 +3,10 @@
 // torch makes its own: torch::autograd::Function refuses functorch's transforms. And autocast: the
 // layers compute in float.
 
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
-#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 #include <torch/version.h>
 
@@ -335,6 +335,14 @@ void cast(c10::IValue& value, at::ScalarType type) {
 
 }  // namespace
 
+void refuse_vmap(const c10::OperatorHandle&, torch::jit::Stack*) {
+  TORCH_CHECK(
+      false,
+      "vmap: expected a layer in evaluation or without running averages, got one in training: "
+      "each slice has statistics of its own, and the averages cannot follow all of them; call "
+      "functional.batch_ortho without running averages, or functional.whiten");
+}
+
 /// The layer in float; what consumes its output as torch's own autocast has it, and then x as it came.
 void autocast(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard below(
@@ -343,7 +351,8 @@ void autocast(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto first = stack->end() - static_cast<std::ptrdiff_t>(arguments.size());
   const auto place = [&](const char* name) { return *op.schema().argumentIndexWithName(name); };
   const Tensor x = first[0].toTensor();
-  const bool consumed = first[place("consumer_weight")].isTensor() && x.scalar_type() != at::kDouble;
+  const bool consumed =
+      first[place("consumer_weight")].isTensor() && x.scalar_type() != at::kDouble;
   if (consumed)
     for (const char* name : {"consumer_weight", "consumer_bias"})
       cast(first[place(name)], autocast_type(x));

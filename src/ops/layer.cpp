@@ -3,6 +3,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/processor.h"
 #include "core/registry.h"
 
 namespace orthobatch::ops {
@@ -140,6 +141,23 @@ LayerSpec spec_of(c10::string_view text, c10::optional<double> eps) {
   } catch (const SpecError& error) {
     TORCH_CHECK_VALUE(false, error.what());
   }
+}
+
+std::vector<std::string> advice(const KnownLayer& layer) {
+  constexpr int64_t wide = 512;
+  std::vector<std::string> out;
+  if (layer.per_channel) return out;
+  const base::BlasCore core = base::blas_core();
+  if (!core.better.empty())
+    out.push_back(core.library + " takes this processor for a " + core.name +
+                  " and is slow; set OPENBLAS_CORETYPE=" + core.better +
+                  " in the environment before the program starts");
+  const int64_t together = layer.algebra.block();
+  if (together > wide)
+    out.push_back(c10::str(to_string(layer.spec), " whitens ", together,
+                           " channels together, which takes seconds a step from about 2000; a "
+                           "group_size of 16 to 64 takes a fraction. Said once."));
+  return out;
 }
 
 bool is_per_channel(const LayerSpec& spec) { return core::find_method(spec.method()).per_channel; }

@@ -67,6 +67,10 @@ std::shared_ptr<const KnownLayer> layer_of(c10::string_view text);
 /// version hands on to Python as such; not every one does a std::invalid_argument.
 LayerSpec spec_of(c10::string_view text, c10::optional<double> eps = c10::nullopt);
 
+/// What a user would want to know of a layer before its first batch, a sentence each: a BLAS that
+/// takes the processor for another, hundreds of channels whitened together.
+std::vector<std::string> advice(const KnownLayer& layer);
+
 /// Whether the spec sees each channel alone.
 bool is_per_channel(const LayerSpec& spec);
 

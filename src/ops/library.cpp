@@ -100,6 +100,7 @@ TORCH_LIBRARY(orthobatch, m) {
       layer_text);
   m.def("statistic_sizes(str layer) -> (int[], int[])", sizes_of_statistic);
   m.def("warning(Tensor tape, str layer) -> str", warning);
+  m.def("advice(str layer) -> str[]", [](string_view text) { return advice(*layer_of(text)); });
   m.def("has_double(Device device) -> bool", [](at::Device device) {
     return device.is_meta() || orthobatch::kernels::exact_type(device) == at::kDouble;
   });
@@ -152,6 +153,13 @@ TORCH_LIBRARY_IMPL(orthobatch, Autograd, m) {
 
 TORCH_LIBRARY_IMPL(orthobatch, ADInplaceOrView, m) {
   m.impl("track_", orthobatch::ops::autograd::track);
+}
+
+// Slices of a batch are whitened apart, one after the other; they cannot share running averages.
+TORCH_LIBRARY_IMPL(orthobatch, FuncTorchBatched, m) {
+  m.impl("step_", orthobatch::ops::autograd::step);
+  m.impl("track_",
+         torch::CppFunction::makeFromBoxedFunction<&orthobatch::ops::autograd::refuse_vmap>());
 }
 
 // Layers compute in float.

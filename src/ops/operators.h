@@ -133,6 +133,7 @@ Whiten whiten;
 WhiteningMatrix whitening_matrix;
 WhiteningMatrixBackward whitening_matrix_backward;
 void autocast(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void refuse_vmap(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 }  // namespace autograd
 
 }  // namespace orthobatch::ops

@@ -35,8 +35,8 @@ std::string trend_text(const experiment::ExperimentResult& result) {
         text += fmt::format("{}{} {:.2f} % (error ~ images^{:.2f})", lines++ > 0 ? ", " : "",
                             trend.layer, trend.line->at(images), trend.line->exponent);
   if (lines < 2) return "";
-  return fmt::format("Lines through the logarithms of error and images say, at {:.0f} images: {}.",
-                     images, text);
+  return fmt::format("Extrapolated to {:.0f} images by a power law (least squares): {}.", images,
+                     text);
 }
 
 /// What the table comes to, but for the claims.
@@ -79,7 +79,7 @@ std::string answer_text(const experiment::GradientVerdict& verdict) {
   if (compared == 0) return "No layer has a result with both gradients yet.";
   const std::string places = fmt::format("the place of {} of {} layers changes", moved, compared);
   if (judged == 0 && movers.empty())
-    return fmt::format("Not known: {}, but no row has two seeds to tell noise by.", places);
+    return fmt::format("Not known: {}, but no row has two seeds, so the noise is unknown.", places);
   const std::string differences = fmt::format(
       "{} of {} differences in error are beyond noise, {} in favour of the exact gradient", sure,
       judged, better);
@@ -89,7 +89,7 @@ std::string answer_text(const experiment::GradientVerdict& verdict) {
                        places, differences);
   return fmt::format("Yes, for some of {} layers, beyond noise: {}. {}.", verdict.layers,
                      fmt::join(movers, ", "),
-                     judged > 0 ? differences : "No row has two seeds to tell noise by");
+                     judged > 0 ? differences : "No row has two seeds, so the noise is unknown");
 }
 
 std::string claims_text(const std::vector<experiment::ClaimResult>& claims) {
@@ -107,7 +107,7 @@ std::string claims_text(const std::vector<experiment::ClaimResult>& claims) {
       judged |= pair.answer != experiment::Answer::undecided ||
                 (pair.difference && pair.difference->standard_error);
   }
-  return judged ? "The paper's claims, each beyond noise in all of its pairs or not:" + text : "";
+  return judged ? "The paper's claims (yes: all of its pairs differ beyond noise):" + text : "";
 }
 
 std::vector<std::string> conclusions(const experiment::ExperimentResult& result) {
@@ -118,7 +118,7 @@ std::vector<std::string> conclusions(const experiment::ExperimentResult& result)
 
 std::string to_text(const experiment::ExperimentResult& result) {
   std::string out = fmt::format(
-      "{}, the best epoch by test error (the paper's way) and the last:"
+      "{}: the epoch with the least test error, as the paper chooses it, and the last epoch"
       "\n\n{}\n",
       result.experiment.title, format_table(text_rows(result_table(result))));
   for (const std::string& sentence : conclusions(result)) out += sentence + "\n\n";

@@ -56,7 +56,7 @@ void read_metrics(const std::string& path, RunRecord& run) {
     missing += first == last ? std::to_string(first) : fmt::format("{} to {}", first, last);
   }
   if (!missing.empty())
-    run.problems.push_back(fmt::format("{}: nothing to read of epoch {}", metrics_name, missing));
+    run.problems.push_back(fmt::format("{}: epoch {} is missing", metrics_name, missing));
 }
 
 void read_config(const std::string& path, RunRecord& run) {
@@ -174,9 +174,9 @@ RunRecord read_run(const std::string& path) {
       std::istringstream text(io::read_text(failure));
       while (run.failed.empty() && std::getline(text, run.failed)) continue;
       run.failed = base::printable(run.failed);
-      if (run.failed.empty()) run.failed = "for a reason that was not written";
+      if (run.failed.empty()) run.failed = "no reason was written";
     } catch (const io::FileError&) {
-      run.failed = "for a reason that cannot be read";
+      run.failed = "the reason cannot be read";
     }
   }
   return run;

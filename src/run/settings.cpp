@@ -55,7 +55,7 @@ void require_changeable(const Setting& setting) {
   for (const std::string& name : setting_names())
     if (is_changeable(name)) names.push_back(name);
   throw std::invalid_argument(
-      fmt::format("--set {}: a run keeps what it was begun with; expected {}", setting.key,
+      fmt::format("--set {}: cannot be changed once a run has begun; expected {}", setting.key,
                   base::join_choices(names)));
 }
 

@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 
-#include "base/processor.h"
 #include "check/gradient_check.h"
 #include "core/cayley.h"
 #include "core/registry.h"
@@ -65,10 +64,11 @@ std::tuple<std::vector<std::string>, std::vector<double>> method_arguments(c10::
   TORCH_CHECK(false, "no method is named '", text(name), "'");
 }
 
+/// `stop`: a bool in memory; the check ends with an error once another thread makes it true.
 /// of, verdict; error, paper's error (NaN where there is none), resolution; reasons.
 std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::string>> check(
     c10::string_view spec, c10::string_view spectrum, int64_t channels, int64_t samples, double gap,
-    bool at_start, int64_t seed, double tolerance) {
+    bool at_start, int64_t seed, double tolerance, const at::Tensor& stop) {
   static const std::map<std::string, check::Spectrum> spectra = {
       {"distinct", check::Spectrum::distinct},
       {"close", check::Spectrum::close},
@@ -78,6 +78,10 @@ std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::strin
   TORCH_CHECK_VALUE(found != spectra.end(),
                     "expected a spectrum distinct, close, equal or deficient, got '",
                     text(spectrum), "'");
+  TORCH_CHECK_VALUE(stop.is_cpu() && stop.scalar_type() == at::kBool && stop.numel() == 1 &&
+                        stop.unsafeGetTensorImpl()->has_storage() && stop.storage().data(),
+                    "expected 1 bool on the CPU to stop by, got ", stop.toString(), " of ",
+                    stop.sizes());
   check::CheckOptions options;
   options.channels = channels;
   options.samples = samples;
@@ -86,6 +90,7 @@ std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::strin
   options.at_start = at_start;
   options.seed = static_cast<uint64_t>(seed);
   options.tolerance = tolerance;
+  options.stop = [flag = stop.data_ptr<bool>()] { return __atomic_load_n(flag, __ATOMIC_RELAXED); };
   const check::CheckResult result = check::check_gradient(ops::spec_of(spec), options);
   static const char* const verdicts[] = {"ok", "off", "no gradient", "unresolved"};
   std::vector<std::string> words;
@@ -98,15 +103,6 @@ std::tuple<std::vector<std::string>, std::vector<double>, std::vector<std::strin
     numbers.push_back(row.resolution);
   }
   return {words, numbers, result.why_no_gradient};
-}
-
-/// The line to set where OpenBLAS takes the processor for another; empty where all is well.
-std::string blas_advice() {
-  const base::BlasCore core = base::blas_core();
-  if (core.better.empty()) return "";
-  return core.library + " takes this processor for a " + core.name +
-         " and is slow; set OPENBLAS_CORETYPE=" + core.better +
-         " in the environment before the program starts";
 }
 
 }  // namespace
@@ -122,7 +118,7 @@ TORCH_LIBRARY_FRAGMENT(orthobatch, m) {
   m.def("method_arguments(str name) -> (str[], float[])", method_arguments);
   m.def(
       "check(str spec, str spectrum, int channels, int samples, float gap, bool at_start, "
-      "int seed, float tolerance) -> (str[], float[], str[])",
+      "int seed, float tolerance, Tensor stop) -> (str[], float[], str[])",
       check);
   m.def("covariance(Tensor x) -> Tensor", orthobatch::covariance);
   m.def("condition_number(Tensor covariance, Tensor? last=None) -> float",
@@ -134,7 +130,6 @@ TORCH_LIBRARY_FRAGMENT(orthobatch, m) {
           return orthobatch::effective_rank(covariance, q, last.value_or(at::Tensor()));
         });
   m.def("whiteness_error(Tensor z) -> float", orthobatch::whiteness_error);
-  m.def("blas_advice() -> str", blas_advice);
   m.def("default_spec() -> str",
         [] { return orthobatch::to_string(orthobatch::parse(orthobatch::default_spec)); });
   m.def("version() -> str", [] { return std::string(ORTHOBATCH_VERSION); });

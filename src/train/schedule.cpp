@@ -40,7 +40,7 @@ std::string Schedule::slow_down() {
   say("batch", static_cast<double>(before.batch), static_cast<double>(now_.batch));
   say("learning rate", before.learning_rate, now_.learning_rate);
   say("momentum", before.momentum, now_.momentum);
-  return action.empty() ? "none: the learning rate is at its least" : action;
+  return action.empty() ? "none: the learning rate is at its minimum" : action;
 }
 
 run::Decision Schedule::finish_epoch(int64_t epoch, double loss) {

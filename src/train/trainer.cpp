@@ -381,7 +381,7 @@ std::string Trainer::way_on(const io::FileError& error) const {
   const bool kept = std::filesystem::is_regular_file(folder_->last(), ignored);
   return fmt::format("; {}{}, then train --resume {}",
                      kept ? "the checkpoint before it is intact: " : "",
-                     full ? "free some space" : "mend that", folder_->path());
+                     full ? "free some space" : "repair that", folder_->path());
 }
 
 /// Whether the net has left the numbers it can be trained with.

@@ -72,7 +72,8 @@ assert.deepEqual(labels(8, 16), [8, 10, 12, 14, 16]);
 assert.deepEqual(labels(8 / 1.12, 16 * 1.12), [8, 10, 12, 14, 16]);
 assert.deepEqual(labels(0.35, 1.3), [0.4, 0.6, 0.8, 1, 1.2]);
 assert.deepEqual(labels(7.3, 91), [10, 20, 50]);
-for (const ratio of [1.01, 1.3, 2, 3, 4.9, 5.1, 9, 30, 1000])
+assert.deepEqual(labels(5.2, 18), [7.5, 10, 12.5, 15, 17.5]);
+for (const ratio of [1.01, 1.3, 2, 3, 3.5, 4.9, 5.1, 9, 30, 1000])
   for (const low of [0.0113, 0.37, 1, 8.2, 93]) {
     const count = labels(low, low * ratio).length;
     assert(count >= 3 && count <= 10, `a log axis from ${low} to ${low * ratio}: ${labels(low, low * ratio)}`);
@@ -165,18 +166,27 @@ try {
   const groups = await page.locator('table[data-table="mnist"] thead .group').allInnerTexts();
   assert.deepEqual(groups.map((text) => text.toLowerCase()), ["here", "paper", "time"]);
   // A headline says how sure it is; one seed has no noise.
-  const headlines = await page.locator(".glance:has(.glance-number)").allInnerTexts();
+  const overview = page.locator('header table[data-table="overview"]');
+  const headlines = await overview.locator("td.main").allInnerTexts();
   assert(headlines.length >= 3);
-  for (const text of headlines) assert.match(text, /± [\d.]+ over \d seeds|one seed: the noise is not known/);
+  for (const text of headlines) assert.match(text, /^[\d.]+( ± [\d.]+|, one seed)$/);
+  // The first screen: what was run, what came out, whether the paper's claims hold; three sentences and one table.
+  const sentences = await page.locator("header .lead").allInnerTexts();
+  assert.equal(sentences.length, 3);
+  assert.match(sentences[0], /^\d+ nets trained in \d+ runs on mnist, svhn/);
+  assert.match(sentences[1], /^Least test error, %: MNIST [\d.]+/);
+  assert.match(sentences[2], /^Of \d+ claims of the paper, \d+ holds? here, \d+ do(es)? not, \d+ cannot be decided/);
+  const { bottom } = await overview.evaluate((table) => table.getBoundingClientRect());
+  assert(bottom <= 900, `the overview ends at ${bottom} of 900 pixels`);
+  assert.equal(await page.locator("details").count(), 0, "something is folded away");
   const pca = page.locator('table[data-table="svhn"] tbody tr', { hasText: "PCA" });
   assert.match(await pca.innerText(), /diverged in epoch 3/);
   assert.equal(await pca.locator("td.main").count(), 0, "a diverged row has a number");
   assert.match(await page.locator(".answer").innerText(), /^(Yes, for some|No:|Not measurably:)/);
 
   // The claims: what each comes to, with numbers behind it; PCA, which diverged, has none.
-  const claims = page.locator("section#svhn details.claims-box");
-  assert.match(await claims.locator("summary").innerText(), /claims: \d+ yes, \d+ no, \d+ undecided/);
-  await claims.locator("summary").click();
+  const claims = page.locator("section#svhn .claims-box");
+  assert.match(await claims.locator("h3").innerText(), /claims: \d+ yes, \d+ no, \d+ undecided/);
   const stays = claims.locator("tr.claim", { hasText: "PCA stays far behind" });
   assert.match(await stays.innerText(), /yes[\s\S]*BN\s+[\d.]+ ± [\d.]+\s+PCA\(1e-5,1e12\)\s+–/);
 
@@ -215,6 +225,10 @@ try {
   assert.equal(await page.locator('figure[data-figure="inside mnist"] .missing').count(), 0);
 
   const all = page.locator('section#svhn figure[data-figure="All nets"]');
+  // The paper's errors are in the figures, with SVHN's too, for which it names no epoch.
+  const named = (await all.locator(".entry .paper").allInnerTexts()).map((text) => text.trim());
+  assert.equal(named.length, experimentOf("svhn").rows.filter((row) => row.paper?.error_percent).length);
+  assert(named.includes("paper 5.82"), `the paper's errors: ${named}`);
   // PCA would squash the others: it waits for a click in the legend.
   const pca_entry = all.locator(".entry", { hasText: "PCA" });
   assert.equal(await pca_entry.getAttribute("aria-pressed"), "false");
@@ -303,7 +317,7 @@ try {
       );
     assert.deepEqual(scrolled, [], `${name}: tables that 1400 pixels have no room for`);
     // No card is alone in a line and does not fill it.
-    const alone = await shown.locator(".grid > .card, .glances > *").evaluateAll((cards) => {
+    const alone = await shown.locator(".grid > .card").evaluateAll((cards) => {
       const line = (card) => `${card.parentElement.offsetTop} ${card.offsetTop}`;
       const lines = cards.map(line);
       return cards

@@ -188,7 +188,7 @@ std::vector<Parameter> zca_parameters(std::vector<Parameter> own = {}) {
 
 MethodInfo zca_method() {
   MethodInfo info = {"ZCA",
-                     "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, ε)",
+                     "U λ^(−1/2) Uᵀ, Σ+εI = U diag(λ) Uᵀ",
                      "whitening that moves the data the least",
                      "SVHN 5.82 % with (0,inf), the best of all; 5.95 % with (1e-5,1e12)",
                      zca_parameters(),
@@ -205,7 +205,7 @@ MethodInfo zcam_method() {
   c.style = Parameter::Style::fraction;
   c.meaning = "floor as a fraction of the largest eigenvalue";
   MethodInfo info = {"ZCAM",
-                     "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, c·λ₁, ε)",
+                     "U λ̃^(−1/2) Uᵀ, Σ+εI = U diag(λ) Uᵀ, λ̃ = max(λ, c·λ₁)",
                      "ZCA with the condition number held under 1/c",
                      "MNIST 0.32 % (epoch 36); SVHN 6.01 % with c = 1/100, 6.50 % with 1/10",
                      zca_parameters({c}),
@@ -232,7 +232,7 @@ MethodInfo zcae_method() {
   };
   MethodInfo info = {
       "ZCAE",
-      "U λ̃^(−1/2) Uᵀ, λ̃ = max(λ, λ_r, ε), r = round(exp H_q)",
+      "U λ̃^(−1/2) Uᵀ, Σ+εI = U diag(λ) Uᵀ, λ̃ = max(λ, λ_r), r = round(exp H_q)",
       "ZCA floored at the eigenvalue of the effective rank",
       "MNIST 0.30 % (epoch 25), the best; SVHN 6.28 % with (1e-5,1e12), 6.33 % with (0,inf)",
       zca_parameters({q}),

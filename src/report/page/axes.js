@@ -49,7 +49,7 @@ function logTicks(u, axisIndex, min, max) {
   if (max / min < 5) {
     const rough = (max - min) / 6,
       size = 10 ** Math.floor(Math.log10(rough));
-    const step = size * [1, 2, 5, 10].find((n) => n * size >= rough);
+    const step = size * [1, 2, 2.5, 5, 10].find((n) => n * size >= rough);
     const first = Math.ceil(min / step);
     return Array.from({ length: Math.floor(max / step) - first + 1 }, (_, k) => (first + k) * step);
   }

@@ -107,7 +107,7 @@ function plot(place, { curves, xLabel, yLabel, log, xFormat, hover, marks = [], 
     height: place.clientHeight,
     scales: {
       x: { time: false, distr: logX ? 3 : 1, range: () => range },
-      y: { distr: log ? 3 : 1, range: (u, low, high) => yRange(low, high, log, marks, range) },
+      y: { distr: log ? 3 : 1, range: (u, low, high) => yRange(low, high, log, marks.filter(({ curve }) => u.series[seriesOf[curve]].show), range) },
     },
     axes: plotAxes(xLabel, yLabel, log, parts, logX),
     series,

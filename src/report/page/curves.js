@@ -49,7 +49,7 @@ const timed = (row, against) => (against === "epoch" ? row : { ...row, runs: row
 function untimedNote(rows, against) {
   const left = rows.filter((row) => row.runs.some(lastEpoch) && !row.runs.some((run) => run.steady));
   if (against === "epoch" || left.length === 0) return "";
-  return `without ${left.map((row) => row.name).join(", ")}: the longest epoch took more than ${results.steady_ratio} times the shortest, which other work on the machine explains and the layer does not`;
+  return `without ${left.map((row) => row.name).join(", ")}: the longest epoch took more than ${results.steady_ratio} times the shortest, because other programs were running`;
 }
 
 /** Of one value an epoch. */
@@ -77,7 +77,8 @@ function stepsCurveOf(row, experiment, against) {
   );
 }
 
-const legendOf = (curves) => curves.map(({ label, color, dash, end }) => ({ label, color, dash, end }));
+const legendOf = (curves) =>
+  curves.map(({ label, color, dash, end, paper }) => ({ label, color, dash, end, paper }));
 
 /** Seconds on an axis, in the unit that suits the longest. */
 function xAxis(kind, curves) {
@@ -120,8 +121,11 @@ function curvesFigure(experiment, spec, view) {
     const marks = [];
     if (view.measure === "error" && view.against === "epoch" && sets.includes("test"))
       rows.forEach((row, i) => {
-        if (row.paper && row.paper.epoch)
-          marks.push({ curve: i * sets.length, x: row.paper.epoch, y: row.paper.error });
+        if (!row.paper) return;
+        const right = Math.max(...curves.flatMap((c) => c.x));
+        const curve = i * sets.length;
+        marks.push({ curve, x: Math.min(row.paper.epoch ?? right, right), y: row.paper.error });
+        curves[curve].paper = `paper ${number(row.paper.error, 2)}`;
       });
     const yLabel = `${single || view.set === "both" ? "" : view.set === "test" ? "test " : "training "}${view.measure}${view.measure === "error" ? ", %" : ""}`;
     return {
@@ -192,6 +196,6 @@ function layersFigure(experiment, view) {
   };
   return figure("What each layer was given", describe, {
     wide: true,
-    note: "condition number and effective rank of the covariance of the epoch's last batch, as the layer conditioned it, infinite values left out; exchanges of pivots, which PLDLP alone makes, in all steps of the epoch",
+    note: "condition number and effective rank: covariance of the epoch's last batch, with the layer's floor; infinite values are left out. Exchanges of pivots (PLDLP only): sum over the epoch",
   });
 }

@@ -55,7 +55,13 @@ function legendButtons(legend, hidden, plots) {
         onmouseleave: () => focus(null),
       },
       swatch(entry),
-      el("span", { class: "entry-label" }, entry.label, entry.end ? el("em", {}, ` ${entry.end}`) : null),
+      el(
+        "span",
+        { class: "entry-label" },
+        entry.label,
+        entry.end ? el("em", {}, ` ${entry.end}`) : null,
+        entry.paper ? el("span", { class: "paper" }, ` ${entry.paper}`) : null,
+      ),
       values[i],
     ),
   );
@@ -81,7 +87,7 @@ function resizePlots(plots) {
 
 /**
  * A card with plots and their legend. `describe()` returns {plots: [{title, …plot options}], legend:
- * [{label, color, dash, end, shown}]}, anew at each redraw(): curve i of every plot is entry i. Labels in `aside` are
+ * [{label, color, dash, end, paper, shown}]}, anew at each redraw(): curve i of every plot is entry i. Labels in `aside` are
  * hidden until they are asked for. `note` may be a function, called at each redraw().
  */
 function figure(title, describe, { wide = false, note = "" } = {}) {

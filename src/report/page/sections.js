@@ -14,29 +14,6 @@ function add(place, made) {
   redraws.push(made.redraw);
 }
 
-function facts(experiment) {
-  const counts = experiment.rows.flatMap((row) => (row.best_error ? [row.best_error.n] : []));
-  const ends = experiment.rows.filter((row) => row.best_error).map((row) => countedRuns(row).end);
-  const range = (list) => {
-    const low = Math.min(...list),
-      high = Math.max(...list);
-    return list.length === 0 ? "0" : low === high ? String(low) : `${low} to ${high}`;
-  };
-  const items = [
-    [experiment.train_images ? grouped(experiment.train_images) : "?", "training images"],
-    [experiment.test_images ? grouped(experiment.test_images) : "?", "test images"],
-    [range(ends), range(ends) === "1" ? "epoch" : "epochs"],
-    [range(counts), range(counts) === "1" ? "seed" : "seeds"],
-  ];
-  if (experiment.rank_correlation !== null && experiment.rank_correlation !== undefined)
-    items.push([number(experiment.rank_correlation, 2), "rank correlation with the paper"]);
-  return el(
-    "dl",
-    { class: "facts" },
-    items.map(([value, name]) => el("div", {}, el("dd", {}, value), el("dt", {}, name))),
-  );
-}
-
 function switches(view, redraw) {
   const set = (key) => (value) => {
     view[key] = value;
@@ -58,7 +35,7 @@ function switches(view, redraw) {
 
 function tableNote(experiment) {
   const parts = [
-    `Best: the epoch with the least test error, chosen on the test set${experiment.rows.some((row) => row.paper) ? " as the paper does" : ""}; the last epoch beside it is free of that choice.`,
+    `Best: the epoch with the least test error, so chosen on the test set${experiment.rows.some((row) => row.paper) ? ", as in the paper" : ""}; the last epoch is not chosen.`,
   ];
   if (experiment.rows.some((row) => row.runs.length > 1)) parts.push("± is the deviation over seeds.");
   if (experiment.loss_share !== 1)
@@ -67,25 +44,22 @@ function tableNote(experiment) {
     );
   if (experiment.rows.some((row) => row.times_bn))
     parts.push(
-      `Time is the median of the epochs, training alone; none where the longest took more than ${results.steady_ratio} times the shortest, as it does beside other programs.`,
+      `Time: median training time of an epoch; left out where the longest epoch took more than ${results.steady_ratio} times the shortest, because other programs were running.`,
     );
-  if (experiment.rows.some((row) => row.paper && row.paper.epoch))
-    parts.push("A diamond in a figure is the paper's best, where its epoch is within the axis.");
+  if (experiment.rows.some((row) => row.paper))
+    parts.push(
+      "A diamond in a figure is the paper’s error, at its epoch; at the right edge where the paper names no epoch or a later one.",
+    );
   return el("p", { class: "note" }, parts.join(" "));
 }
 
-/** The paper's claims, folded away under how many of them were answered how. */
+/** Every pair of every claim, with its noise. */
 function claimsSection(experiment) {
   if (!experiment.claims) return null;
-  const count = (answer) => experiment.claims.filter((claim) => claim.answer === answer).length;
   return el(
-    "details",
+    "div",
     { class: "claims-box" },
-    el(
-      "summary",
-      {},
-      `The paper’s claims: ${count("yes")} yes, ${count("no")} no, ${count("undecided")} undecided`,
-    ),
+    el("h3", {}, `The paper’s claims: ${claimCounts(experiment.claims)}`),
     tableOf(experiment.tables.claims, experiment, { kind: "claims" }),
     el(
       "p",
@@ -124,7 +98,7 @@ function experimentSection(experiment) {
   if (!brief) put(scheduleFigure(experiment));
   if (!brief) put(stepsFigure(experiment, view));
   put(layersFigure(experiment, view));
-  const section = el("section", { id: experiment.id }, el("h2", {}, experiment.title), facts(experiment));
+  const section = el("section", { id: experiment.id }, el("h2", {}, experiment.title));
   if (experiment.verdict)
     section.append(
       el(
@@ -137,7 +111,7 @@ function experimentSection(experiment) {
       el(
         "p",
         { class: "note" },
-        `Places are by least test error among ${plural(experiment.verdict.layers, "layer")}, first with the printed gradients, then with the exact ones. Noise: what Welch’s t allows a difference to be by chance, at 5 % for all pairs together. * with the deviation of the rows that have several seeds.`,
+        `Places are by least test error among ${plural(experiment.verdict.layers, "layer")}, first with the printed gradients, then with the exact ones. Noise: Welch’s t test, Bonferroni-corrected over all pairs, 5 %. * with the deviation of the rows that have several seeds.`,
       ),
       el("h3", {}, "All rows"),
     );
@@ -178,42 +152,82 @@ function repeatSection() {
     el(
       "p",
       { class: "note" },
-      "With the same seed and number of threads a run gives the same numbers, bit for bit, on the same type of machine: other processors round otherwise. Every number and curve here is from the runs’ metrics.jsonl; orthobatch report DIR makes this page anew.",
+      "With the same seed and number of threads a run gives the same numbers, bit for bit, on the same type of machine: other processors round differently. Every number and curve here is from the runs’ metrics.jsonl; orthobatch report DIR makes this page again.",
     ),
   );
   return section;
 }
 
-/** The experiment in one card: what came first here, and in the paper. */
-function glance(experiment) {
-  const best = experiment.rows.find((row) => row.rank === 1);
-  const noise = best && best.best_error;
-  const papers = experiment.rows.filter((row) => row.paper).sort((a, b) => a.paper.error - b.paper.error)[0];
-  const bn = experiment.rows.find((row) => row.name === "BN" && row.best_error);
-  const lines = experiment.verdict
-    ? [experiment.verdict.answer]
-    : [
-        !noise ? "" : noise.deviation === null ? "one seed: the noise is not known" : `± ${number(noise.deviation, 2)} over ${plural(noise.n, "seed")}`,
-        bn && best !== bn ? `BN: ${number(bn.best_error.mean, 2)} %${bn.best_error.deviation === null ? "" : ` ± ${number(bn.best_error.deviation, 2)}`}` : "",
-        papers ? `the paper’s best: ${papers.name}, ${number(papers.paper.error, 2)} %` : "",
-      ];
-  return el(
-    "a",
-    { class: "card glance", href: `#${experiment.id}` },
-    el("span", { class: "glance-title" }, experiment.title),
-    experiment.verdict
-      ? null
-      : el("span", { class: "glance-number" }, best ? `${number(best.best_error.mean, 2)} %` : "–"),
-    experiment.verdict || !best ? null : el("code", {}, best.name),
-    lines.filter((text) => text).map((text) => el("span", { class: "note" }, text)),
-  );
+/** "0.41 ± 0.07"; one seed has no noise to tell. */
+function withNoise(row) {
+  const { mean, deviation, n } = row.best_error;
+  return `${number(mean, 2)}${deviation === null ? (n === 1 ? ", one seed" : "") : ` ± ${number(deviation, 2)}`}`;
+}
+
+const bestRow = (experiment) => experiment.rows.find((row) => row.rank === 1);
+const claimCount = (claims, answer) => claims.filter((claim) => claim.answer === answer).length;
+const claimCounts = (claims) =>
+  ["yes", "no", "undecided"].map((answer) => `${claimCount(claims, answer)} ${answer}`).join(", ");
+
+/** What was run, what came out, and whether the paper's claims hold: a sentence each. */
+function summarySentences(experiments) {
+  const rows = experiments.flatMap((e) => e.rows);
+  const runs = rows.reduce((sum, row) => sum + row.runs.length, 0);
+  const sets = [...new Set(experiments.map((e) => e.data))].filter((name) => name);
+  const best = experiments
+    .filter((e) => bestRow(e) && !e.verdict)
+    .map((e) => `${e.title} ${withNoise(bestRow(e))} with ${bestRow(e).name}`);
+  const claims = experiments.flatMap((e) => e.claims ?? []);
+  const yes = claimCount(claims, "yes"),
+    no = claimCount(claims, "no");
+  return [
+    `${plural(rows.length, "net")} trained in ${plural(runs, "run")}${sets.length ? ` on ${sets.join(", ")}` : ""}.`,
+    best.length ? `Least test error, %: ${best.join("; ")}.` : "",
+    claims.length
+      ? `Of ${plural(claims.length, "claim")} of the paper, ${yes} ${yes === 1 ? "holds" : "hold"} here, ${no} ${no === 1 ? "does" : "do"} not, ${claims.length - yes - no} cannot be decided by these runs.`
+      : "",
+  ].filter((text) => text);
+}
+
+/** A line for each experiment: what was run, its best, and what the paper has. */
+function overviewTable(experiments, ofPaper) {
+  const range = (list) => {
+    const low = Math.min(...list),
+      high = Math.max(...list);
+    return list.length === 0 ? "-" : low === high ? String(low) : `${low} to ${high}`;
+  };
+  const error = (row) => ({ text: row ? withNoise(row) : "-", value: row?.best_error.mean });
+  const lines = experiments.map((e) => {
+    const done = e.rows.filter((row) => row.best_error);
+    const best = bestRow(e);
+    const papers = e.rows.filter((row) => row.paper).sort((a, b) => a.paper.error - b.paper.error)[0];
+    const held = e.verdict ? `exact gradient: ${e.verdict.answer.split(":")[0]}` : e.claims ? claimCounts(e.claims) : "-";
+    const columns = [
+      ["experiment", { text: e.title, link: `#${e.id}` }],
+      ["training images", { text: e.train_images ? grouped(e.train_images) : "-" }],
+      ["epochs", { text: range(done.map((row) => countedRuns(row).end)) }],
+      ["seeds", { text: range(done.map((row) => row.best_error.n)) }],
+      ["best layer", { text: best?.name ?? "-" }],
+      ["best error %", { ...error(best), look: "main" }],
+      ["BN, error %", error(done.find((row) => row.name === "BN"))],
+    ];
+    if (ofPaper)
+      columns.push(
+        ["paper’s best, %", { text: papers ? `${papers.name}: ${number(papers.paper.error, 2)}` : "-", look: "paper" }],
+        ["rank correlation with the paper", { text: e.rank_correlation == null ? "-" : number(e.rank_correlation, 2) }],
+        ["claims hold", { text: held }],
+      );
+    return columns;
+  });
+  const columns = lines[0].map(([name]) => ({ name, group: "" }));
+  const rows = lines.map((line) => line.map(([, cell]) => cell));
+  return tableOf({ name: "overview", columns, rows }, null, { kind: "overview" });
 }
 
 function build() {
   const page = document.getElementById("page");
   // Runs of one's own are no reproduction.
   const ofPaper = results.experiments.some((e) => e.verdict || e.rows.some((row) => row.paper));
-  const runs = results.experiments.flatMap((e) => e.rows.flatMap((row) => row.runs)).length;
   document.title = ofPaper ? "On Batch Orthogonalization Layers, reproduced" : "Training runs";
   const links = results.experiments.map((e) => [e.id, e.title]);
   const samples = Object.entries(results.samples ?? {});
@@ -228,19 +242,16 @@ function build() {
       {},
       el("p", { class: "kicker" }, `orthobatch ${results.orthobatch}, ${results.made}`),
       el("h1", {}, document.title),
-      el(
-        "p",
-        { class: "lead" },
-        ofPaper
-          ? "Whitening layers in BatchNorm’s place: the tables and figures of Blanchette & Laganière, measured again, beside the paper’s numbers."
-          : `Errors, curves and layers of ${plural(runs, "run")}.`,
-      ),
+      ofPaper
+        ? el("p", { class: "kicker" }, "Whitening layers in BatchNorm’s place, after Blanchette & Laganière.")
+        : null,
+      summarySentences(results.experiments).map((text) => el("p", { class: "lead" }, text)),
+      results.experiments.length ? overviewTable(results.experiments, ofPaper) : null,
       el(
         "nav",
         {},
         links.map(([id, text]) => el("a", { href: `#${id}` }, text)),
       ),
-      el("div", { class: "glances" }, results.experiments.map(glance)),
     ),
   );
   page.append(answersSection() ?? "");

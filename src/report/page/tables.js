@@ -33,7 +33,7 @@ function cellOf(cell, place, experiment, largest) {
   const { text, value, look = "", row } = cell;
   if (row !== undefined && place === 0) return layerCell(experiment.rows[row], experiment);
   if (row !== undefined) return el("td", {}, el("code", {}, text));
-  if (place === 0) return el("th", { scope: "row" }, text);
+  if (place === 0) return el("th", { scope: "row" }, cell.link ? el("a", { href: cell.link }, text) : text);
   if (look.startsWith("badge")) return el("td", { class: "state" }, el("span", { class: look }, text));
   if (look === "bar" || look === "sign") return differenceCell(cell, largest);
   return el("td", { class: `num ${look}`, "data-sort": value ?? "" }, text === "-" ? "–" : text);
