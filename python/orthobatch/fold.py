@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dis
 import inspect
 import logging
+import sys
 import warnings
 from collections import Counter
 from dataclasses import dataclass
@@ -30,9 +32,22 @@ torch.fx.node._side_effectful_functions.update({torch.ops.orthobatch.track_, tor
 # ------------------------------------------------------------------------- who reads whose output
 
 
+class _Proxy(torch.fx.Proxy):
+    def __iter__(self) -> Any:
+        """``n, c, h, w = x.size()``, which torch 1.13 cannot follow with Python 3.11."""
+        caller = sys._getframe(1)
+        for instruction in dis.get_instructions(caller.f_code):
+            if instruction.offset == caller.f_lasti and instruction.opname == "UNPACK_SEQUENCE":
+                return iter([self[k] for k in range(instruction.argval)])
+        return self.tracer.iter(self)
+
+
 class _Tracer(torch.fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return isinstance(m, (BatchOrthoLayer, Folded)) or super().is_leaf_module(m, module_qualified_name)
+
+    def proxy(self, node: torch.fx.Node) -> torch.fx.Proxy:
+        return _Proxy(node, self)
 
 
 @dataclass

@@ -220,6 +220,28 @@ def test_fold_without_a_trace():
         assert torch.allclose(orthobatch.fold(joined)(x), model(x), atol=1e-5)
 
 
+def test_fold_where_sizes_are_unpacked():
+    """As in ShuffleNet."""
+
+    class Shuffle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+            self.norm = BatchOrtho2d(4)
+
+        def forward(self, x):
+            x = self.norm(self.conv(x))
+            batch, channels, height, width = x.size()
+            return x.view(batch, 2, channels // 2, height, width).transpose(1, 2).reshape(batch, -1, height, width)
+
+    model = Shuffle()
+    x = torch.randn(5, 3, 8, 8)
+    model(x)
+    folded = orthobatch.fold(model.eval())
+    assert isinstance(folded.norm, nn.Identity)
+    assert torch.allclose(folded(x), model(x), atol=1e-5)
+
+
 def test_fold_of_layers_used_twice():
     class Twice(nn.Module):
         def __init__(self):

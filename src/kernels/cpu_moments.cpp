@@ -54,6 +54,49 @@ void sum_diagonal(const T* x, const Layout& layout, const Vector& shift, const T
   runs.add_sums(square, out.squares.data(0));
 }
 
+/// Lower triangles of blocks of any width, and the sums, over the tiles from begin to end.
+template <typename T>
+void sum_squares(const T* x, const Layout& layout, const Vector& shift, const Tiling& tiling,
+                 int64_t begin, int64_t end, MomentSums& out) {
+  const CovarianceLoops& loop = covariance_loops();
+  const auto vectors = [&](int64_t n) { return (n + loop.lanes - 1) / loop.lanes; };
+  BlockMatrix& squares = out.squares;
+  if (!layout.sample_major) {
+    const int64_t stride = panel_samples + 2 * loop.lanes;
+    Vector rows(squares.block() * stride);
+    for_panels(layout, tiling, begin, end, squares, [&](int64_t b, const Piece& piece) {
+      const int64_t first = squares.offset(b), width = squares.width(b);
+      loops<T>().pack_rows(x + piece.offset + first * piece.stride, piece.parts, piece.apart,
+                           piece.samples, width, piece.stride, &shift[first], rows.data(), stride,
+                           &out.sum[first]);
+      loop.multiply_rows(rows.data(), vectors(piece.count()) * loop.lanes, stride, width,
+                         squares.data(b));
+    });
+    return;
+  }
+  // Whole panels, so that the products need no edges.
+  std::vector<Vector> padded;
+  for (int64_t b = 0; b < squares.count(); ++b) {
+    const int64_t rows = vectors(squares.width(b)) * loop.lanes;
+    padded.emplace_back(rows * rows);
+  }
+  Vector panels(vectors(squares.block()) * panel_stride(tiling.max_samples(), loop.lanes));
+  for (int64_t t = begin; t < end; ++t) {
+    const Tile tile = tiling[t];
+    for (int64_t b = 0; b < squares.count(); ++b) {
+      const int64_t first = squares.offset(b), width = squares.width(b);
+      loops<T>().pack_panels(x + tile.offset + first, tile.samples, tile.stride, width,
+                             &shift[first], panels.data(), &out.sum[first]);
+      loop.multiply_panels(panels.data(), tile.samples, vectors(width), padded[b].data());
+    }
+  }
+  for (int64_t b = 0; b < squares.count(); ++b) {
+    const int64_t width = squares.width(b), rows = vectors(width) * loop.lanes;
+    for (int64_t i = 0; i < width; ++i)
+      std::copy_n(padded[b].data() + i * rows, i + 1, squares.data(b) + i * width);
+  }
+}
+
 /// Σ = S/M − (μ−shift)(μ−shift)ᵀ, the lower triangle mirrored.
 void finish_covariance(BlockMatrix& cov, const Vector& excess, double m) {
   for (int64_t b = 0; b < cov.count(); ++b) {
@@ -83,8 +126,7 @@ Statistics cpu_moments(const at::Tensor& x, int64_t block) {
     if (block == 1)
       sum_diagonal(data, layout, shift, tiling, begin, end, parts[r]);
     else
-      sum_products<T>(layout, tiling, begin, end, {data, shift}, {data, shift}, parts[r].squares,
-                      parts[r].sum);
+      sum_squares(data, layout, shift, tiling, begin, end, parts[r]);
   });
   Vector& excess = parts[0].sum;
   for (size_t r = 1; r < parts.size(); ++r) {

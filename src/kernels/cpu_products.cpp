@@ -65,24 +65,64 @@ void products_dense(const T* grad, const T* data, const Layout& layout, const Ve
   runs.add_sums(sum, out.sum.data());
 }
 
+/// Of blocks of few channels: summed in T over a panel, then in double.
+template <typename T>
+void products_panels(const T* grad, const T* data, const Layout& layout, const Vector& center,
+                     const Tiling& tiling, int64_t begin, int64_t end, GradientSums& out) {
+  const Loops<T>& loop = loops<T>();
+  const Runs runs(layout);
+  const bool by_sample = layout.sample_major;
+  BlockMatrix sums = merged(out.B, by_sample);  // zeros
+  const int64_t block = sums.block(), stride = panel_row<T>(layout, block);
+  const PanelSource<T> left(layout, grad, Vector(layout.channels), 1),
+      right(layout, data, center, 1);
+  const std::vector<T> zero(whole_vectors<T>(block));
+  const int64_t size = panel_size<T>(layout, block);
+  std::vector<T> copies(2 * size), square(block * stride);
+  Vector sum(runs.size());
+  for_panels(layout, tiling, begin, end, sums, [&](int64_t b, const Piece& piece) {
+    const int64_t first = sums.offset(b), width = sums.width(b), count = piece.count();
+    const Panel<T> g = left.at(piece, first, width, !by_sample, copies.data(), stride);
+    const Panel<T> x = right.at(piece, first, width, true, copies.data() + size, stride);
+    if (!by_sample) {
+      for (int64_t i = 0; i < width; ++i)
+        loop.sum(g.data + i * g.stride, count, 1, &sum[first + i]);
+      loop.row_products(g.data, g.stride, x.data, x.stride, whole_vectors<T>(count), width,
+                        sums.data(b));
+      return;
+    }
+    if (b == 0) loop.sum(grad + piece.offset, count * layout.channels, runs.period(), sum.data());
+    const PanelProduct<T> product = {g.data, 1, g.stride, x.data, x.stride};
+    loop.multiply(width, whole_vectors<T>(width), count, 1, &product, nullptr, zero.data(),
+                  square.data(), stride);
+    for (int64_t i = 0; i < width; ++i)
+      for (int64_t j = 0; j < width; ++j) sums.data(b)[i * width + j] += square[i * stride + j];
+  });
+  runs.add_sums(sum, out.sum.data());
+  for (int64_t b = 0; b < out.B.count(); ++b) {  // the blocks out of the merged ones
+    const int64_t from = out.B.offset(b) / block, at = out.B.offset(b) - sums.offset(from);
+    for (int64_t i = 0; i < out.B.width(b); ++i)
+      std::copy_n(sums.data(from) + (at + i) * sums.width(from) + at, out.B.width(b),
+                  out.B.data(b) + i * out.B.width(b));
+  }
+}
+
 }  // namespace
 
 template <typename T, typename S>
 GradientSums cpu_products(const at::Tensor& g, const at::Tensor& x, const Vector& center,
                           int64_t block) {
   const Layout layout = layout_of(x);
-  const bool narrow = fits_panels(block);  // their sums, as those of single channels, are in double
-  const Tiling tiling(layout, sizeof(T), narrow ? panel_samples : 2048);
+  const bool panels = fits_panels(block) && std::is_same_v<T, S>;
+  const Tiling tiling(layout, sizeof(T), panels ? panel_samples : 2048);
   const int64_t n = layout.channels;
-  const Vector none(n);
   std::vector<GradientSums> parts(tiling.ranges(), {BlockMatrix(n, block), Vector(n)});
   tiling.for_ranges([&](int64_t r, int64_t begin, int64_t end) {
     const T *grad = g.data_ptr<T>(), *data = x.data_ptr<T>();
-    if (block == 1)
+    if (block == 1)  // its sums are in double whatever the data
       products_diagonal(grad, data, layout, center, tiling, begin, end, parts[r]);
-    else if (narrow)
-      sum_products<T>(layout, tiling, begin, end, {grad, none}, {data, center}, parts[r].B,
-                      parts[r].sum);
+    else if (panels)
+      products_panels(grad, data, layout, center, tiling, begin, end, parts[r]);
     else
       products_dense<T, S>(grad, data, layout, center, tiling, begin, end, parts[r]);
   });

@@ -271,9 +271,11 @@ void multiply_part(int64_t r, int64_t rows, int64_t depth, int64_t count,
 #pragma GCC unroll 4
       for (int j = 0; j < Across; ++j) with[j] = *reinterpret_cast<const Vector*>(right + j * unit);
 #pragma GCC unroll 12
-      for (int i = 0; i < Tall; ++i)
+      for (int i = 0; i < Tall; ++i) {
+        const T factor = left[i][k * products[p].left_step];
 #pragma GCC unroll 4
-        for (int j = 0; j < Across; ++j) part[i][j] += left[i][k] * with[j];
+        for (int j = 0; j < Across; ++j) part[i][j] += factor * with[j];
+      }
     }
   }
   for (int i = 0; i < Tall && r + i < rows; ++i)
@@ -311,7 +313,45 @@ void multiply(int64_t rows, int64_t columns, int64_t depth, int64_t count,
   }
 }
 
-// ------------------------------------------------------------------------------ sums over samples
+/// Dot products of four rows with three, the edges repeated and dropped.
+template <typename T>
+void row_products(const T* first, int64_t first_stride, const T* second, int64_t second_stride,
+                  int64_t count, int64_t width, double* square) {
+  using Vector = typename Wide<T>::type;
+  constexpr int64_t unit = Wide<T>::count;
+  constexpr int tall = 4;
+  for (int64_t i = 0; i < width; i += tall)
+    for (int64_t j = 0; j < width; j += wide) {
+      const T *a[tall], *b[wide];
+      for (int k = 0; k < tall; ++k) a[k] = first + least(i + k, width - 1) * first_stride;
+      for (int k = 0; k < wide; ++k) b[k] = second + least(j + k, width - 1) * second_stride;
+      Vector part[tall][wide] = {};
+      for (int64_t s = 0; s < count; s += unit) {
+        Vector right[wide];
+#pragma GCC unroll 4
+        for (int l = 0; l < wide; ++l) right[l] = *reinterpret_cast<const Vector*>(b[l] + s);
+#pragma GCC unroll 4
+        for (int k = 0; k < tall; ++k) {
+          const Vector left = *reinterpret_cast<const Vector*>(a[k] + s);
+#pragma GCC unroll 4
+          for (int l = 0; l < wide; ++l) part[k][l] += left * right[l];
+        }
+      }
+#pragma GCC unroll 4
+      for (int k = 0; k < tall; ++k)
+#pragma GCC unroll 4
+        for (int l = 0; l < wide; ++l) {
+          if (i + k >= width || j + l >= width) continue;
+          T sum[unit];
+          *reinterpret_cast<Vector*>(sum) = part[k][l];
+          for (int64_t half = unit / 2; half > 0; half /= 2)
+            for (int64_t m = 0; m < half; ++m) sum[m] += sum[m + half];
+          square[(i + k) * width + j + l] += sum[0];
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------- covariance
 
 template <typename T>
 void pack_panels(const T* RESTRICT in, int64_t samples, int64_t stride, int64_t width,
@@ -370,16 +410,14 @@ void multiply_tile(const double* RESTRICT a, const double* RESTRICT b, int64_t a
     }
 }
 
-void multiply_panels(const double* left_panels, const double* right_panels, int64_t samples,
-                     int64_t count, double* square) {
+void multiply_panels(const double* panels, int64_t samples, int64_t count, double* square) {
   const int64_t apart = panel_stride(samples, lanes), row = count * lanes;
-  const bool symmetric = left_panels == right_panels;
   // The columns outside: three panels stay in the first cache while the others pass by.
   for (int64_t j = 0; j < count; j += wide)
-    for (int64_t i = symmetric ? j : 0; i < count; ++i) {
-      const double *a = left_panels + i * apart, *b = right_panels + j * apart;
+    for (int64_t i = j; i < count; ++i) {
+      const double *a = panels + i * apart, *b = panels + j * apart;
       double* to = square + i * lanes * row + j * lanes;
-      const int64_t left = symmetric ? i + 1 - j : count - j;
+      const int64_t left = i + 1 - j;
       if (left >= 3)
         multiply_tile<3>(a, b, apart, samples, to, row);
       else if (left == 2)
@@ -390,15 +428,14 @@ void multiply_panels(const double* left_panels, const double* right_panels, int6
 }
 
 /// Dot products of four rows with three, the edges repeated and dropped.
-void multiply_rows(const double* left_rows, const double* right_rows, int64_t count, int64_t stride,
-                   int64_t width, double* square) {
+void multiply_rows(const double* rows, int64_t count, int64_t stride, int64_t width,
+                   double* square) {
   constexpr int tall = 4;
-  const bool symmetric = left_rows == right_rows;
   for (int64_t i = 0; i < width; i += tall)
-    for (int64_t j = 0; j < (symmetric ? least(i + tall, width) : width); j += wide) {
+    for (int64_t j = 0; j < least(i + tall, width); j += wide) {
       const double *a[tall], *b[wide];
-      for (int k = 0; k < tall; ++k) a[k] = left_rows + least(i + k, width - 1) * stride;
-      for (int k = 0; k < wide; ++k) b[k] = right_rows + least(j + k, width - 1) * stride;
+      for (int k = 0; k < tall; ++k) a[k] = rows + least(i + k, width - 1) * stride;
+      for (int k = 0; k < wide; ++k) b[k] = rows + least(j + k, width - 1) * stride;
       Lane part[tall][wide] = {};
       for (int64_t s = 0; s < count; s += lanes) {
         Lane right[wide];
@@ -423,15 +460,15 @@ template <typename T>
 constexpr Loops<T> all = {fill<T>,        center<T>,        sum<T>,          moments<T>,
                           transform<T>,   products<T>,      gradient<T>,     accumulate<T>,
                           Wide<T>::count, pack_channels<T>, pack_samples<T>, unpack<T>,
-                          multiply<T>,    pack_panels<T>,   pack_rows<T>};
+                          multiply<T>,    row_products<T>,  pack_panels<T>,  pack_rows<T>};
 
 }  // namespace
 
 extern const Loops<float> of_float;
 extern const Loops<double> of_double;
-extern const SampleSums of_sums;
+extern const CovarianceLoops of_covariance;
 const Loops<float> of_float = all<float>;
 const Loops<double> of_double = all<double>;
-const SampleSums of_sums = {lanes, multiply_panels, multiply_rows};
+const CovarianceLoops of_covariance = {lanes, multiply_panels, multiply_rows};
 
 }  // namespace orthobatch::kernels::ORTHOBATCH_LOOPS

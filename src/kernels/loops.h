@@ -10,11 +10,12 @@
 
 namespace orthobatch::kernels {
 
-/// A factor rows × depth and one depth × columns, each with its distance of rows.
+/// A factor rows × depth, its entry (r, k) at r · left_stride + k · left_step, and one depth × columns.
 template <typename T>
 struct PanelProduct {
   const T* left;
   int64_t left_stride;
+  int64_t left_step;
   const T* right;
   int64_t right_stride;
 };
@@ -62,29 +63,31 @@ struct Loops {
   void (*multiply)(int64_t rows, int64_t columns, int64_t depth, int64_t count,
                    const PanelProduct<T>* products, const T* of_row, const T* of_column, T* out,
                    int64_t stride);
+  /// square += A Bᵀ of `width` rows of `count` values, a multiple of `lanes`, summed in T over the
+  /// rows and added in double.
+  void (*row_products)(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t count,
+                       int64_t width, double* square);
 
-  // Sums of products over samples. Values are packed in double, less the shift.
+  // The covariance. Values are packed in double, less the shift, then multiplied among themselves.
   /// Channels side by side in panels of `lanes`: panel k starts at k · panel_stride(samples), each
   /// sample's values together; those beyond `width` are left alone. `in` has a sample every
   /// `stride` values. sum += in − shift.
   void (*pack_panels)(const T* in, int64_t samples, int64_t stride, int64_t width,
                       const double* shift, double* panels, double* sum);
-  /// As pack_channels, up to a multiple of SampleSums::lanes. sum += in − shift.
+  /// As pack_channels, up to a multiple of CovarianceLoops::lanes. sum += in − shift.
   void (*pack_rows)(const T* in, int64_t parts, int64_t apart, int64_t samples, int64_t width,
                     int64_t from_stride, const double* shift, double* rows, int64_t stride,
                     double* sum);
 };
 
-struct SampleSums {
+struct CovarianceLoops {
   int64_t lanes;  ///< doubles in a vector
-  /// square += Σ a bᵀ over samples; `square` has panels·lanes rows. Where b is a, the lower triangle
-  /// in whole tiles.
-  void (*multiply_panels)(const double* a, const double* b, int64_t samples, int64_t count,
-                          double* square);
+  /// square += Σ over samples, lower triangle in whole tiles; `square` has panels·lanes rows.
+  void (*multiply_panels)(const double* panels, int64_t samples, int64_t count, double* square);
   /// The same from `width` rows of `count` values (a multiple of `lanes`), `stride` apart;
   /// `square` has `width` rows.
-  void (*multiply_rows)(const double* a, const double* b, int64_t count, int64_t stride,
-                        int64_t width, double* square);
+  void (*multiply_rows)(const double* rows, int64_t count, int64_t stride, int64_t width,
+                        double* square);
 };
 
 /// Away from powers of two, so that the panels do not all fall on the same lines of the cache.
@@ -94,6 +97,6 @@ inline int64_t panel_stride(int64_t samples, int64_t lanes) { return samples * l
 const char* loops_name();
 template <typename T>
 const Loops<T>& loops();
-const SampleSums& sample_sums();
+const CovarianceLoops& covariance_loops();
 
 }  // namespace orthobatch::kernels

@@ -13,18 +13,18 @@ namespace {
 struct Set {
   const Loops<float>& of_float;
   const Loops<double>& of_double;
-  const SampleSums& of_sums;
+  const CovarianceLoops& of_covariance;
 };
 
 const Set& chosen() {
   static const Set set = [] {
 #ifdef ORTHOBATCH_X86
     if (base::loop_set() == base::LoopSet::avx512)
-      return Set{avx512::of_float, avx512::of_double, avx512::of_sums};
+      return Set{avx512::of_float, avx512::of_double, avx512::of_covariance};
     if (base::loop_set() == base::LoopSet::avx2)
-      return Set{avx2::of_float, avx2::of_double, avx2::of_sums};
+      return Set{avx2::of_float, avx2::of_double, avx2::of_covariance};
 #endif
-    return Set{plain::of_float, plain::of_double, plain::of_sums};
+    return Set{plain::of_float, plain::of_double, plain::of_covariance};
   }();
   return set;
 }
@@ -41,6 +41,6 @@ template <>
 const Loops<double>& loops<double>() {
   return chosen().of_double;
 }
-const SampleSums& sample_sums() { return chosen().of_sums; }
+const CovarianceLoops& covariance_loops() { return chosen().of_covariance; }
 
 }  // namespace orthobatch::kernels

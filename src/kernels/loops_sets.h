@@ -3,9 +3,9 @@
 
 #include "kernels/loops.h"
 
-#define ORTHOBATCH_DECLARE_LOOPS(set)   \
-  namespace orthobatch::kernels::set {  \
-  extern const Loops<float> of_float;   \
-  extern const Loops<double> of_double; \
-  extern const SampleSums of_sums;      \
+#define ORTHOBATCH_DECLARE_LOOPS(set)         \
+  namespace orthobatch::kernels::set {        \
+  extern const Loops<float> of_float;         \
+  extern const Loops<double> of_double;       \
+  extern const CovarianceLoops of_covariance; \
   }

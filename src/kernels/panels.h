@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/block_matrix.h"
-#include "kernels/loops.h"
-#include "kernels/tiles.h"
+#include "kernels/cpu_passes.h"
 
 namespace orthobatch::kernels {
 
@@ -38,6 +36,93 @@ void for_pieces(const Layout& layout, const Tiling& tiling, int64_t begin, int64
   }
 }
 
+/// Blocks of few channels beside each other as one, so that a row of sample-major data fills vectors.
+inline core::BlockMatrix merged(const core::BlockMatrix& m, bool by_sample) {
+  constexpr int64_t enough = 16;
+  const int64_t together = by_sample ? std::max<int64_t>(1, enough / m.block()) : 1;
+  if (together == 1) return m;
+  core::BlockMatrix out(m.size(), std::min(m.size(), together * m.block()));
+  for (int64_t b = 0; b < m.count(); ++b) {
+    const int64_t into = m.offset(b) / out.block(), first = m.offset(b) - out.offset(into);
+    for (int64_t i = 0; i < m.width(b); ++i)
+      std::copy_n(m.data(b) + i * m.width(b), m.width(b),
+                  out.data(into) + (first + i) * out.width(into) + first);
+  }
+  return out;
+}
+
+template <typename T>
+int64_t whole_vectors(int64_t values) {
+  const int64_t lanes = loops<T>().lanes;
+  return (values + lanes - 1) / lanes * lanes;
+}
+
+/// Rows of a panel's copy are so far apart, and it has so many values.
+template <typename T>
+int64_t panel_row(const Layout& layout, int64_t block) {
+  return layout.sample_major ? whole_vectors<T>(block) : whole_vectors<T>(panel_samples) + 16;
+}
+template <typename T>
+int64_t panel_size(const Layout& layout, int64_t block) {
+  return panel_row<T>(layout, block) * (layout.sample_major ? panel_samples : block);
+}
+
+/// Rows of values, `stride` apart.
+template <typename T>
+struct Panel {
+  const T* data;
+  int64_t stride;
+};
+
+/// Data as panels of (X − center) · factor: the tensor's own memory, or a copy where it is centred,
+/// of several images, or has no rows of whole vectors.
+template <typename T>
+class PanelSource {
+ public:
+  PanelSource(const Layout& layout, const T* data, const core::Vector& center, T factor)
+      : layout_(layout), data_(data), center_(center.begin(), center.end()), factor_(factor) {
+    as_is_ = factor == 1 && all_zero(center);
+  }
+
+  /// `copy` has room for a panel. Rows in whole vectors where `whole` says so.
+  Panel<T> at(const Piece& piece, int64_t first, int64_t width, bool whole, T* copy,
+              int64_t stride) const {
+    const Loops<T>& loop = loops<T>();
+    const bool by_sample = layout_.sample_major;
+    const T* from = data_ + piece.offset + first * (by_sample ? 1 : piece.stride);
+    const int64_t row = by_sample ? width : piece.samples;
+    if (as_is_ && piece.parts == 1 && (!whole || row % loop.lanes == 0))
+      return {from, piece.stride};
+    if (by_sample)
+      loop.pack_samples(from, piece.samples, piece.stride, width, &center_[first], factor_, copy,
+                        stride);
+    else
+      loop.pack_channels(from, piece.parts, piece.apart, piece.samples, width, piece.stride,
+                         &center_[first], factor_, copy, stride);
+    return {copy, stride};
+  }
+
+ private:
+  Layout layout_;
+  const T* data_;
+  std::vector<T> center_;
+  T factor_;
+  bool as_is_;
+};
+
+/// visit(block, piece): in sample-major neighbouring blocks share lines of memory.
+template <typename Visit>
+void for_panels(const Layout& layout, const Tiling& tiling, int64_t begin, int64_t end,
+                const core::BlockMatrix& shape, const Visit& visit) {
+  if (layout.sample_major)
+    for_pieces(layout, tiling, begin, end, [&](const Piece& piece) {
+      for (int64_t b = 0; b < shape.count(); ++b) visit(b, piece);
+    });
+  else
+    for (int64_t b = 0; b < shape.count(); ++b)
+      for_pieces(layout, tiling, begin, end, [&](const Piece& piece) { visit(b, piece); });
+}
+
 /// A term M (X − center) · factor of a map, M in blocks.
 template <typename T>
 struct PanelTerm {
@@ -48,145 +133,63 @@ struct PanelTerm {
   T factor = 1;
 };
 
-/// out = constant + the terms.
+/// out = constant + the terms, of which there are one or two.
 template <typename T>
 void apply_panels(const Layout& layout, const std::vector<PanelTerm<T>>& terms,
                   const core::Vector& constant, T* out) {
   const Loops<T>& loop = loops<T>();
-  const core::BlockMatrix& shape = *terms[0].matrix;
-  const auto whole = [&](int64_t n) { return (n + loop.lanes - 1) / loop.lanes * loop.lanes; };
-  const int64_t widest = whole(shape.block()), entries = shape.block() * widest;
   const bool by_sample = layout.sample_major;
+  const core::BlockMatrix shape = merged(*terms[0].matrix, by_sample);
+  const int64_t widest = whole_vectors<T>(shape.block()), entries = shape.block() * widest;
   // Rows of M, or where rows are samples of its transpose, filled up to whole vectors.
-  std::vector<std::vector<T>> matrices, centers;
+  std::vector<std::vector<T>> matrices;
+  std::vector<PanelSource<T>> sources;
   for (const PanelTerm<T>& term : terms) {
+    const core::BlockMatrix m = merged(*term.matrix, by_sample);
     std::vector<T> of(shape.count() * entries);
-    for (int64_t b = 0; b < shape.count(); ++b) {
-      const int64_t width = shape.width(b);
-      const double* from = term.matrix->data(b);
-      for (int64_t i = 0; i < width; ++i)
+    for (int64_t b = 0; b < shape.count(); ++b)
+      for (int64_t i = 0, width = shape.width(b); i < width; ++i)
         for (int64_t j = 0; j < width; ++j)
-          of[b * entries + i * widest + j] =
-              static_cast<T>(from[term.transposed != by_sample ? j * width + i : i * width + j]);
-    }
+          of[b * entries + i * widest + j] = static_cast<T>(
+              m.data(b)[term.transposed != by_sample ? j * width + i : i * width + j]);
     matrices.push_back(std::move(of));
-    centers.emplace_back(term.center->begin(), term.center->end());
+    sources.emplace_back(layout, term.data, *term.center, term.factor);
   }
   std::vector<T> base(constant.begin(), constant.end());
   base.resize(base.size() + widest);  // read in whole vectors
 
   const Tiling tiling(layout, sizeof(T), panel_samples);
-  const int64_t stride = by_sample ? widest : whole(panel_samples) + 16;
-  const int64_t size = by_sample ? panel_samples * widest : shape.block() * stride;
+  const int64_t stride = panel_row<T>(layout, shape.block());
+  const int64_t size = panel_size<T>(layout, shape.block());
   tiling.for_ranges([&](int64_t, int64_t begin, int64_t end) {
     std::vector<T> packed(terms.size() * size), result(size);
-    const auto block_of = [&](int64_t b, const Piece& piece) {
+    for_panels(layout, tiling, begin, end, shape, [&](int64_t b, const Piece& piece) {
       const int64_t first = shape.offset(b), width = shape.width(b), count = piece.count();
-      const int64_t at = piece.offset + first * (by_sample ? 1 : piece.stride);
       PanelProduct<T> product[2];
       for (size_t k = 0; k < terms.size(); ++k) {
-        T* const panel = &packed[k * size];
-        const T *matrix = &matrices[k][b * entries], *center = &centers[k][first];
-        if (by_sample) {
-          loop.pack_samples(terms[k].data + at, count, piece.stride, width, center, terms[k].factor,
-                            panel, stride);
-          product[k] = {panel, stride, matrix, widest};
-        } else {
-          loop.pack_channels(terms[k].data + at, piece.parts, piece.apart, piece.samples, width,
-                             piece.stride, center, terms[k].factor, panel, stride);
-          product[k] = {matrix, widest, panel, stride};
-        }
+        const Panel<T> panel =
+            sources[k].at(piece, first, width, !by_sample, &packed[k * size], stride);
+        const T* matrix = &matrices[k][b * entries];
+        product[k] = by_sample ? PanelProduct<T>{panel.data, panel.stride, 1, matrix, widest}
+                               : PanelProduct<T>{matrix, widest, 1, panel.data, panel.stride};
       }
-      const auto number = static_cast<int64_t>(terms.size());
+      // Straight into the tensor where rows are whole vectors.
+      T* const target = out + piece.offset + first * (by_sample ? 1 : piece.stride);
+      const int64_t row = by_sample ? width : count;
+      const bool straight = piece.parts == 1 && row % loop.lanes == 0;
+      T* const to = straight ? target : result.data();
+      loop.multiply(by_sample ? count : width, whole_vectors<T>(row), width,
+                    static_cast<int64_t>(terms.size()), product, by_sample ? nullptr : &base[first],
+                    by_sample ? &base[first] : nullptr, to, straight ? piece.stride : stride);
+      if (straight) return;
       if (by_sample)
-        loop.multiply(count, whole(width), width, number, product, nullptr, &base[first],
-                      result.data(), stride);
-      else
-        loop.multiply(width, whole(count), width, number, product, &base[first], nullptr,
-                      result.data(), stride);
-      if (by_sample)
-        loop.unpack(result.data(), count, stride, width, out + at, piece.stride);
+        loop.unpack(to, count, stride, width, target, piece.stride);
       else
         for (int64_t part = 0; part < piece.parts; ++part)
-          loop.unpack(result.data() + part * piece.samples, width, stride, piece.samples,
-                      out + at + part * piece.apart, piece.stride);
-    };
-    if (by_sample)  // neighbouring blocks share lines of memory
-      for_pieces(layout, tiling, begin, end, [&](const Piece& piece) {
-        for (int64_t b = 0; b < shape.count(); ++b) block_of(b, piece);
-      });
-    else
-      for (int64_t b = 0; b < shape.count(); ++b)
-        for_pieces(layout, tiling, begin, end, [&](const Piece& piece) { block_of(b, piece); });
+          loop.unpack(to + part * piece.samples, width, stride, piece.samples,
+                      target + part * piece.apart, piece.stride);
+    });
   });
-}
-
-// ------------------------------------------------------------------------------ sums over samples
-
-/// X − shift
-template <typename T>
-struct Shifted {
-  const T* data;
-  const core::Vector& shift;
-};
-
-/// products += A Bᵀ in blocks of any width, sum += A 1, over the tiles from begin to end, in double.
-/// Where b is a, the lower triangles alone.
-template <typename T>
-void sum_products(const Layout& layout, const Tiling& tiling, int64_t begin, int64_t end,
-                  const Shifted<T>& a, const Shifted<T>& b, core::BlockMatrix& products,
-                  core::Vector& sum) {
-  const SampleSums& loop = sample_sums();
-  const bool symmetric = a.data == b.data;
-  const auto vectors = [&](int64_t n) { return (n + loop.lanes - 1) / loop.lanes; };
-  const int64_t samples = std::min(tiling.max_samples(), panel_samples);
-  const int64_t stride = panel_samples + 2 * loop.lanes;  // of a row per channel
-  const int64_t size = layout.sample_major
-                           ? vectors(products.block()) * panel_stride(samples, loop.lanes)
-                           : products.block() * stride;
-  core::Vector left(size), other(symmetric ? 0 : size), unused(symmetric ? 0 : layout.channels);
-  double* const right = symmetric ? left.data() : other.data();
-  if (!layout.sample_major) {
-    for (int64_t k = 0; k < products.count(); ++k)
-      for_pieces(layout, tiling, begin, end, [&](const Piece& piece) {
-        const int64_t first = products.offset(k), width = products.width(k);
-        const auto pack = [&](const Shifted<T>& of, double* rows, core::Vector& total) {
-          loops<T>().pack_rows(of.data + piece.offset + first * piece.stride, piece.parts,
-                               piece.apart, piece.samples, width, piece.stride, &of.shift[first],
-                               rows, stride, &total[first]);
-        };
-        pack(a, left.data(), sum);
-        if (!symmetric) pack(b, right, unused);
-        loop.multiply_rows(left.data(), right, vectors(piece.count()) * loop.lanes, stride, width,
-                           products.data(k));
-      });
-    return;
-  }
-  // Whole panels, so that the products need no edges.
-  std::vector<core::Vector> padded;
-  for (int64_t k = 0; k < products.count(); ++k) {
-    const int64_t rows = vectors(products.width(k)) * loop.lanes;
-    padded.emplace_back(rows * rows);
-  }
-  for (int64_t t = begin; t < end; ++t) {
-    const Tile tile = tiling[t];
-    for (int64_t k = 0; k < products.count(); ++k) {
-      const int64_t first = products.offset(k), width = products.width(k);
-      const auto pack = [&](const Shifted<T>& of, double* panels, core::Vector& total) {
-        loops<T>().pack_panels(of.data + tile.offset + first, tile.samples, tile.stride, width,
-                               &of.shift[first], panels, &total[first]);
-      };
-      pack(a, left.data(), sum);
-      if (!symmetric) pack(b, right, unused);
-      loop.multiply_panels(left.data(), right, tile.samples, vectors(width), padded[k].data());
-    }
-  }
-  for (int64_t k = 0; k < products.count(); ++k) {
-    const int64_t width = products.width(k), rows = vectors(width) * loop.lanes;
-    for (int64_t i = 0; i < width; ++i)
-      for (int64_t j = 0, last = symmetric ? i + 1 : width; j < last; ++j)
-        products.data(k)[i * width + j] += padded[k][i * rows + j];
-  }
 }
 
 }  // namespace orthobatch::kernels
