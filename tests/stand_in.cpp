@@ -15,6 +15,10 @@
 #include <sys/mman.h>
 #include <torch/library.h>
 #include <torch/version.h>
+#if TORCH_VERSION_MAJOR >= 2 && TORCH_VERSION_MINOR >= 9
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#define STREAMS  // autograd asks every device for streams and events
+#endif
 
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/view_native.h>
@@ -257,7 +261,35 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(
 
 }  // namespace
 
+#ifdef STREAMS
+namespace {
+
+struct Hooks : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+};
+
+// The others of NoOpDeviceGuardImpl belong to device -1, which autograd takes for a place in its list of streams.
+struct Guard : c10::impl::NoOpDeviceGuardImpl<device_type> {
+  c10::Device getDevice() const override { return {device_type, 0}; }
+  c10::Device exchangeDevice(c10::Device) const override { return {device_type, 0}; }
+  c10::Stream getStream(c10::Device) const noexcept override { return only; }
+  c10::Stream exchangeStream(c10::Stream) const noexcept override { return only; }
+
+  const c10::Stream only{c10::Stream::DEFAULT, {device_type, 0}};
+};
+
+const bool registered = [] {
+  at::RegisterPrivateUse1HooksInterface(new Hooks);
+  return true;
+}();
+
+}  // namespace
+C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
+#else
 C10_REGISTER_GUARD_IMPL(PrivateUse1, c10::impl::NoOpDeviceGuardImpl<device_type>)
+#endif
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());

@@ -22,9 +22,13 @@ STAND_IN = os.environ.get("ORTHOBATCH_STAND_IN", "")
 if not STAND_IN:
     pytest.skip("needs the stand-in device of a build tree", allow_module_level=True)
 torch.ops.load_library(STAND_IN)
-if hasattr(torch, "_register_device_module") and not hasattr(torch, "privateuseone"):
-    torch._register_device_module("privateuseone", types.ModuleType("torch.privateuseone"))
-DEVICE = torch.device("privateuseone:0")
+NAME = "privateuseone"
+if hasattr(torch.utils, "rename_privateuse1_backend"):  # from torch 2.1 on; autograd asks for it from 2.14 on
+    NAME = "stand_in"
+    torch.utils.rename_privateuse1_backend(NAME)
+if hasattr(torch, "_register_device_module") and not hasattr(torch, NAME):
+    torch._register_device_module(NAME, types.ModuleType(f"torch.{NAME}"))
+DEVICE = torch.device(f"{NAME}:0")
 SPECS = [*SPECS, "ZCAM(1e-5, c=1/10, group_size=16)", "ZCA(1e-2, group_size=4)"]
 TOLERANCE = {torch.float: 1e-5, torch.double: 1e-11}
 
@@ -190,7 +194,7 @@ def test_where_float_products_would_not_do():
 def test_refusals():
     layer = BatchOrtho2d(4).to(DEVICE)
     x = torch.randn(3, 4, 2, 2)
-    with pytest.raises(RuntimeError, match="expected input on privateuseone:0, got cpu"):
+    with pytest.raises(RuntimeError, match=f"expected input on {DEVICE}, got cpu"):
         layer(x)
     x[1, 2, 0, 1] = float("nan")
     with pytest.raises(RuntimeError, match=r"got 1 NaN and 0 infinite values, the first at \[1, 2, 0, 1\]"):

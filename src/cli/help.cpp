@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -49,6 +50,28 @@ std::string default_text(const CLI::Option& option) {
   return value.empty() ? "" : "default " + value;
 }
 
+/// NAMES  text, in lines that fit the terminal.
+std::string entry(const std::string& names, const std::string& text) {
+  const size_t width =
+      std::clamp(terminal_width(STDOUT_FILENO, most_width), least_width, most_width);
+  const std::vector<std::string> lines = report::wrap(text, width - indent - names_width);
+  std::string out = std::string(indent, ' ') + names;
+  const bool beside = names.size() + 1 < names_width;
+  if (!beside || lines.empty()) out += "\n";
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const size_t before = i == 0 && beside ? names_width - names.size() : indent + names_width;
+    out += std::string(before, ' ') + lines[i] + "\n";
+  }
+  return out;
+}
+
+/// "OPTIONS" as "Options": CLI11's headings are in capitals from version 2.5 on.
+std::string title_case(std::string text) {
+  std::transform(text.begin() + 1, text.end(), text.begin() + 1,
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 }  // namespace
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
@@ -64,17 +87,31 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
       if (!part.empty()) note += (note.empty() ? "" : "; ") + part;
     if (!note.empty()) text += " (" + note + ")";
   }
-  const size_t width =
-      std::clamp(terminal_width(STDOUT_FILENO, most_width), least_width, most_width);
-  const std::vector<std::string> lines = report::wrap(text, width - indent - names_width);
-  std::string out = std::string(indent, ' ') + names;
-  const bool beside = names.size() + 1 < names_width;
-  if (!beside || lines.empty()) out += "\n";
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const size_t before = i == 0 && beside ? names_width - names.size() : indent + names_width;
-    out += std::string(before, ' ') + lines[i] + "\n";
-  }
+  return entry(names, text);
+}
+
+std::string HelpFormatter::make_group(std::string group, bool is_positional,
+                                      std::vector<const CLI::Option*> options) const {
+  std::string out = "\n" + title_case(group) + ":\n";
+  for (const CLI::Option* option : options) out += make_option(option, is_positional);
   return out;
+}
+
+std::string HelpFormatter::make_subcommands(const CLI::App* app, CLI::AppFormatMode) const {
+  std::string out;
+  for (const CLI::App* verb : app->get_subcommands({}))
+    out += entry(verb->get_name(), verb->get_description());
+  return out.empty() ? out : "\nSubcommands:\n" + out;
+}
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
+                                     CLI::AppFormatMode mode) const {
+  std::string usage = CLI::detail::trim_copy(make_usage(app, std::move(name)));
+  if (usage.rfind("Usage: ", 0) != 0) usage = "Usage: " + usage;
+  const std::string footer = app->get_footer();
+  return app->get_description() + "\n" + usage + "\n" + make_positionals(app) +
+         make_groups(app, mode) + make_subcommands(app, mode) +
+         (footer.empty() ? "" : "\n" + footer + "\n");
 }
 
 }  // namespace orthobatch::cli

@@ -7,8 +7,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <iostream>
+#include <streambuf>
+#include <string_view>
 #include <system_error>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -54,8 +58,40 @@ std::string own_address(const std::string& towards, int port) {
   return out;
 }
 
+/// A stream without the line that Gloo, from 2025 on, writes for each connection.
+class WithoutConnections : public std::streambuf {
+ public:
+  explicit WithoutConnections(std::streambuf* target) : target_(target) {}
+
+ protected:
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    const std::string_view line(text, static_cast<size_t>(size));
+    const bool connection = line.find("/gloo/") != line.npos && line.find("] INFO ") != line.npos;
+    return connection ? size : target_->sputn(text, size);
+  }
+  int overflow(int c) override {
+    return c == traits_type::eof() ? traits_type::not_eof(c)
+                                   : target_->sputc(static_cast<char>(c));
+  }
+  int sync() override { return target_->pubsync(); }
+
+ private:
+  std::streambuf* target_;
+};
+
+/// Once for the process.
+void prepare_for_gloo() {
+  static const bool done = [] {
+    std::signal(SIGPIPE, SIG_IGN);  // a rank that is gone is an error, not the end of this one
+    std::cerr.rdbuf(new WithoutConnections(std::cerr.rdbuf()));  // std::cerr outlives all else
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
 Gloo make_group(const Place& place, const StorePointer& store, const std::string& name) {
   using c10d::ProcessGroupGloo;
+  prepare_for_gloo();
   auto options = ProcessGroupGloo::Options::create(place.timeout);
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   if (interface && *interface)
