@@ -82,6 +82,9 @@ void products_panels(const T* grad, const T* data, const Layout& layout, const V
   Vector sum(runs.size());
   for_panels(layout, tiling, begin, end, sums, [&](int64_t b, const Piece& piece) {
     const int64_t first = sums.offset(b), width = sums.width(b), count = piece.count();
+    if (b == 0 && by_sample) {
+      loop.sum(grad + piece.offset, count * layout.channels, runs.period(), sum.data());
+    }
     const Panel<T> g = left.at(piece, first, width, !by_sample, copies.data(), stride);
     const Panel<T> x = right.at(piece, first, width, true, copies.data() + size, stride);
     if (!by_sample) {
@@ -91,7 +94,6 @@ void products_panels(const T* grad, const T* data, const Layout& layout, const V
                         sums.data(b));
       return;
     }
-    if (b == 0) loop.sum(grad + piece.offset, count * layout.channels, runs.period(), sum.data());
     const PanelProduct<T> product = {g.data, 1, g.stride, x.data, x.stride};
     loop.multiply(width, whole_vectors<T>(width), count, 1, &product, nullptr, zero.data(),
                   square.data(), stride);

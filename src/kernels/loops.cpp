@@ -207,6 +207,10 @@ void products(const T* RESTRICT g, const T* RESTRICT x, int64_t count, int64_t p
 
 // --------------------------------------------------------------------------------------- panels
 
+/// Rows are asked for so far ahead: where they are far apart, they come in leaps that the processor
+/// does not foresee.
+constexpr int64_t ahead = 32;
+
 /// A vector of T as wide as a Lane.
 template <typename T>
 struct Wide {
@@ -237,8 +241,10 @@ void pack_channels(const T* in, int64_t parts, int64_t apart, int64_t samples, i
 template <typename T>
 void pack_samples(const T* RESTRICT in, int64_t samples, int64_t from_stride, int64_t width,
                   const T* RESTRICT center, T factor, T* RESTRICT out, int64_t stride) {
-  for (int64_t s = 0; s < samples; ++s, in += from_stride, out += stride)
+  for (int64_t s = 0; s < samples; ++s, in += from_stride, out += stride) {
+    __builtin_prefetch(in + ahead * from_stride);
     for (int64_t c = 0; c < width; ++c) out[c] = (in[c] - center[c]) * factor;
+  }
 }
 
 template <typename T>
@@ -263,8 +269,10 @@ void multiply_part(int64_t r, int64_t rows, int64_t depth, int64_t count,
                           : *reinterpret_cast<const Vector*>(of_column + column + j * unit);
   for (int64_t p = 0; p < count; ++p) {
     const T* left[Tall];
-    for (int i = 0; i < Tall; ++i)
+    for (int i = 0; i < Tall; ++i) {
       left[i] = products[p].left + least(r + i, rows - 1) * products[p].left_stride;
+      __builtin_prefetch(left[i] + ahead * products[p].left_stride);
+    }
     const T* right = products[p].right + column;
     for (int64_t k = 0; k < depth; ++k, right += products[p].right_stride) {
       Vector with[Across];
@@ -358,6 +366,7 @@ void pack_panels(const T* RESTRICT in, int64_t samples, int64_t stride, int64_t 
                  const double* RESTRICT shift, double* RESTRICT panels, double* RESTRICT sum) {
   const int64_t apart = panel_stride(samples, lanes);
   for (int64_t s = 0; s < samples; ++s, in += stride, panels += lanes) {
+    __builtin_prefetch(in + ahead * stride);
     int64_t c = 0;
     double* to = panels;
     for (; c + lanes <= width; c += lanes, to += apart) {
