@@ -17,7 +17,7 @@
 #include <torch/version.h>
 #if TORCH_VERSION_MAJOR >= 2 && TORCH_VERSION_MINOR >= 9
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#define STREAMS  // autograd asks every device for streams and events
+#define HOOKS  // autograd asks for them
 #endif
 
 #include <ATen/ops/as_strided_native.h>
@@ -261,35 +261,40 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(
 
 }  // namespace
 
-#ifdef STREAMS
 namespace {
 
+/// One device with one stream. Autograd asks for these from torch 2.6 on.
+struct Guard : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return device_type; }
+  c10::Device exchangeDevice(c10::Device) const override { return only.device(); }
+  c10::Device getDevice() const override { return only.device(); }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::Stream getStream(c10::Device) const noexcept override { return only; }
+  c10::Stream getDefaultStream(c10::Device) const override { return only; }
+  c10::Stream exchangeStream(c10::Stream) const noexcept override { return only; }
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
+
+  const c10::Stream only{c10::Stream::DEFAULT, {device_type, 0}};
+};
+
+#ifdef HOOKS
 struct Hooks : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
 };
-
-// The others of NoOpDeviceGuardImpl belong to device -1, which autograd takes for a place in its list of streams.
-struct Guard : c10::impl::NoOpDeviceGuardImpl<device_type> {
-  c10::Device getDevice() const override { return {device_type, 0}; }
-  c10::Device exchangeDevice(c10::Device) const override { return {device_type, 0}; }
-  c10::Stream getStream(c10::Device) const noexcept override { return only; }
-  c10::Stream exchangeStream(c10::Stream) const noexcept override { return only; }
-
-  const c10::Stream only{c10::Stream::DEFAULT, {device_type, 0}};
-};
-
 const bool registered = [] {
   at::RegisterPrivateUse1HooksInterface(new Hooks);
   return true;
 }();
+#endif
 
 }  // namespace
+
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
-#else
-C10_REGISTER_GUARD_IMPL(PrivateUse1, c10::impl::NoOpDeviceGuardImpl<device_type>)
-#endif
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_the_cpu>());
