@@ -104,7 +104,8 @@ def plot(picture, files):
         axes.plot(*values.reshape(-1, 2).T, ".", color=f"C{number}")
     axes.set(xlabel="minutes of one core", ylabel="test error, %", title="ResNet-20 on CIFAR-10")
     axes.set_yscale("log")
-    ticks = [8, 10, 15, 20, 30, 40, 60, 80]
+    low, high = axes.get_ylim()
+    ticks = [tick for tick in (8, 10, 15, 20, 25, 30, 40, 60, 80) if low < tick < high]
     axes.set_yticks(ticks, ticks)
     axes.minorticks_off()
     axes.legend()
