@@ -4,7 +4,7 @@
 . "$(dirname "$0")/program.sh"
 python=${2:-}
 
-call train --data synthetic --layer 'ZCA(1e-5)' --subset 512 --epochs 1 --threads 1 --out run --quiet || fail training
+"$program" train --data synthetic --layer 'ZCA(1e-5)' --subset 512 --epochs 1 --threads 1 --out run --quiet || fail training
 
 expect 0 'model.onnx: 0\.[0-9]+ MB, 2000 test images: ([0-9.]+) % wrong, the run.s own net \1 %; logits within' \
   export run -o model.onnx -o model.pt --page demo.html --threads 1

@@ -3,12 +3,12 @@
 # usage: test_full_disk.sh PROGRAM
 # The disk is a small tmpfs; where it may not be mounted the exit code is 77 (skipped).
 source "$(dirname "$0")/program.sh" "$1"
-trap 'umount "$work/small" 2>/dev/null; rm -rf "$base"' EXIT
+trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 
 cat > config.json <<'JSON'
 {"blocks": [{"channels": 8}, {"fov": 4, "stride": 2, "channels": 16}], "epochs": 3}
 JSON
-train() { call train --config config.json --data synthetic --layer 'ZCA(1e-5)' --subset 2048 --threads 1 "$@"; }
+train() { "$program" train --config config.json --data synthetic --layer 'ZCA(1e-5)' --subset 2048 --threads 1 "$@"; }
 # metrics RUN: without what depends on the clock
 metrics() { sed 's/,"time":.*//' "$1/metrics.jsonl"; }
 

@@ -8,7 +8,7 @@ cleanup() {
   kill $(jobs -p) 2>/dev/null
   ip netns del $here 2>/dev/null
   ip netns del $there 2>/dev/null
-  rm -rf "$base"
+  rm -rf "$work"
 }
 trap cleanup EXIT
 { ip netns add $here && ip netns add $there &&

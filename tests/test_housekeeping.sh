@@ -2,6 +2,7 @@
 # Runs as they are kept: checked before they begin, stopped early, listed, compared; what --help says of options.
 # usage: test_housekeeping.sh PROGRAM
 source "$(dirname "$0")/program.sh" "$1"
+grep -qw avx2 /proc/cpuinfo && export OPENBLAS_CORETYPE=Haswell  # else each start may be two
 export LC_ALL=C.UTF-8
 
 metrics() { sed 's/,"time":.*//' "$1/metrics.jsonl"; }
@@ -11,17 +12,17 @@ epochs() { wc -l < "$1/metrics.jsonl"; }
 json() { python3 -c 'import json, sys; v = json.load(open(sys.argv[1])); assert eval(sys.argv[2]), v' "$@" 2>err ||
   fail "$1: expected $2: $(tail -n 1 err)"; }
 # says ARGUMENTS…: JSON and nothing else on standard output, nothing on standard error; it stays in `out`
-says() { call "$@" >out 2>err && [ "$(wc -l < out)" -eq 1 ] && [ ! -s err ] ||
+says() { "$program" "$@" >out 2>err && [ "$(wc -l < out)" -eq 1 ] && [ ! -s err ] ||
   fail "orthobatch $*: exit $?, $(wc -l < out) lines, and: $(cat err)"; }
 
 # --- every option of every verb says what it may be, and what it is without being given ----------------------------
-verbs() { call ${1:-} --help | sed -n '/^Subcommands:/,$ s/^  \([a-z]\+\) .*/\1/p'; }
+verbs() { "$program" ${1:-} --help | sed -n '/^Subcommands:/,$ s/^  \([a-z]\+\) .*/\1/p'; }
 options=0
 for verb in $(verbs); do
   parts=$(verbs "$verb")
   for part in ${parts:-''}; do
     # An option on a line of its own, its description joined.
-    call $verb $part --help | awk '
+    "$program" $verb $part --help | awk '
       /^(Positionals|Options):/ { inside = 1; next }
       /^$|^[^ ]/ { if (entry) print entry; entry = ""; inside = 0 }
       !inside { next }
@@ -59,12 +60,12 @@ cat > small.json <<'END'
  "blocks": [{"channels": 4}, {"fov": 4, "stride": 2, "channels": 8}], "schedule": {"batch": 64}}
 END
 mkdir dry && cd dry
-call train --config ../small.json --layer 'ZCA(1e-5)' --seed 7 --set schedule.alpha_end=0.97 --target-error 1.5 \
+"$program" train --config ../small.json --layer 'ZCA(1e-5)' --seed 7 --set schedule.alpha_end=0.97 --target-error 1.5 \
   --patience 3 --processes 2 --dry-run > ../dry.json 2>err || fail "--dry-run: $(cat err)"
 grep -q '512 training and 2,000 test images, seed 7, 2 processes.*in runs/synthetic-ZCA' err || fail "--dry-run says: $(cat err)"
 json ../dry.json 'v["seed"] == 7 and v["stop"] == {"target_error": 1.5, "patience": 3, "from": 0} and v["processes"] == 2'
 json ../dry.json 'v["schedule"]["alpha_end"] == 0.97 and [b["layer"] for b in v["blocks"]] == ["ZCA(1e-5)"] * 2'
-call train --config ../dry.json --dry-run --quiet > ../again.json || fail 'the config of a dry run'
+"$program" train --config ../dry.json --dry-run --quiet > ../again.json || fail 'the config of a dry run'
 cmp ../dry.json ../again.json || fail '--config does not take back what --dry-run prints'
 expect 2 "did you mean 'ZCA'" train --layer ZCB --dry-run
 expect 1 'fov: expected at most' train --data synthetic --set 'blocks=[{"channels":4,"fov":31}]' --dry-run
@@ -75,7 +76,7 @@ expect 1 '../small.json: folder: expected one for the run' train --data syntheti
 cd ..
 
 # --- stopped early -------------------------------------------------------------------------------
-train() { call train --config small.json "$@"; }
+train() { "$program" train --config small.json "$@"; }
 train --out whole --quiet || fail 'a plain run'
 train --out early --target-error 100 >out 2>err || fail "a target: $(cat err)"
 grep -q 'stopped early, after epoch 1: test error .* is within the target of 100 %' err || fail "why it stopped: $(cat err)"
@@ -83,12 +84,12 @@ grep -q 'stopped early, after epoch 1: test error .* is within the target of 100
 expect 0 'stopped early, after epoch 1' train --resume early
 [ "$(epochs early)" -eq 1 ] || fail 'a finished run went on'
 cp -r early longer
-call train --resume early --target-error 0 --quiet || fail 'a changed target'
+"$program" train --resume early --target-error 0 --quiet || fail 'a changed target'
 same whole early || fail 'with rules, the numbers are others'
-call train --resume longer --epochs 5 --quiet || fail 'more epochs'
+"$program" train --resume longer --epochs 5 --quiet || fail 'more epochs'
 [ "$(epochs longer)" -eq 5 ] || fail 'more epochs for a run that was stopped early'
 cp -r longer freed
-call train --resume freed --set stop.target_error=null --epochs 6 --quiet || fail 'a rule taken back'
+"$program" train --resume freed --set stop.target_error=null --epochs 6 --quiet || fail 'a rule taken back'
 grep -q '"target_error": null' freed/config.json || fail '--set stop.target_error=null left a rule'
 train --out patient --epochs 40 --learning-rate 1e-12 --set refresh_images=0 --patience 2 2>err || fail "patience: $(cat err)"
 grep -q 'stopped early, after epoch [0-9]*: no epoch better than epoch [0-9]* for 2, the patience is 2' err || fail "patience: $(cat err)"
@@ -185,7 +186,7 @@ says check 'ZCA(1e-5)' --json
 json out 'v["verdict"] == "ok" and [g["of"] for g in v["gradients"]][0] == "x" and v["gradients"][0]["exact_error"] < 1e-7'
 says check 'PLDLP(1e-5,complete)' --spectrum equal --json
 json out 'v["gradients"][0]["exact_error"] is None and v["why_no_gradient"]'
-call check 'LDL(1e-5,gradient=paper)' --json >out 2>err
+"$program" check 'LDL(1e-5,gradient=paper)' --json >out 2>err
 [ $? -eq 1 ] || fail 'check --json: a gradient that is off'
 json out 'v["verdict"] == "OFF"'
 
@@ -220,7 +221,7 @@ expect 1 'there is none|none, expected|expected .* found none' train --resume pi
 says report list/whole -o page.html --json
 json out 'v["experiments"][0]["rows"][0]["name"] == "BN" and v["steady_ratio"] == 1.5'
 # One definition of seconds per epoch: the table's, where a report has any.
-call runs list --json >runs.json
+"$program" runs list --json >runs.json
 json runs.json 'any(r["path"] == "list/whole" and r["seconds_per_epoch"] > 0 for r in v["runs"])'
 python3 - <<'END' || fail 'seconds per epoch: runs and report differ'
 import json

@@ -3,6 +3,7 @@
 # usage: test_own_pictures.sh PROGRAM MAKE_IMAGES
 make_images=$2
 source "$(dirname "$0")/program.sh" "$1"
+grep -qw avx2 /proc/cpuinfo && export OPENBLAS_CORETYPE=Haswell  # else each start may be two
 
 echo '{"blocks": [{"channels": 8}, {"fov": 4, "stride": 2, "channels": 8}], "epochs": 2, "refresh_images": 200}' > small.json
 small="--config small.json --threads 1"
@@ -36,7 +37,7 @@ rm pics/0/text.png pics/1/empty.png pics/2/cut.png
 expect 0 'all files are readable' data verify pics
 
 # The same with any number of threads, and from anywhere.
-call train --config small.json --threads 2 --epochs 1 --data "$work/pics/" --layer 'ZCA(1e-5)' --out twice --quiet >out 2>&1 || fail "a quiet run: $(cat out)"
+"$program" train --config small.json --threads 2 --epochs 1 --data "$work/pics/" --layer 'ZCA(1e-5)' --out twice --quiet >out 2>&1 || fail "a quiet run: $(cat out)"
 [ -s out ] && fail "--quiet says: $(cat out)"
 settings() { sed 's/"threads": 2/"threads": 1/; s/"epochs": 1/"epochs": 2/; /"origin"/d' "$1/config.json"; }
 [ "$(settings twice)" = "$(settings run)" ] || fail 'other data with two threads'
@@ -44,7 +45,7 @@ settings() { sed 's/"threads": 2/"threads": 1/; s/"epochs": 1/"epochs": 2/; /"or
 # --- resumed, moved, changed ---------------------------------------------------------------------
 cp -r run longer
 expect 0 'epoch 3/3' train --resume longer --epochs 3 --data-dir pics
-call train --data pics --layer 'ZCA(1e-5)' --out whole $small --epochs 3 --quiet || fail 'a run of three epochs'
+"$program" train --data pics --layer 'ZCA(1e-5)' --out whole $small --epochs 3 --quiet || fail 'a run of three epochs'
 same whole longer || fail 'the resumed run differs'
 mv pics moved
 expect 1 '/pics: data: expected a folder with a folder of images for each class, found nothing' train --resume longer --epochs 4

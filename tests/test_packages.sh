@@ -70,12 +70,12 @@ expect 0 "^built with (g\+\+|clang) [0-9.]+.*(Release|Debug|RelWithDebInfo|MinSi
 expect 0 'best epoch 1' train --data synthetic --epochs 1 --subset 256 --out run
 # The man page has a section for each verb, with every option that its --help has.
 zcat "$root/usr/share/man/man1/orthobatch.1.gz" | sed 's/\\-/-/g; s/\\f.//g' >page
-verbs_below() { call "$@" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]\+\) .*/\1/p'; }
+verbs_below() { "$program" "$@" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]\+\) .*/\1/p'; }
 first_verbs=$(verbs_below) checked=0
 # It points to nothing that the packages do not have; nor does any --help, which it is made of.
 grep -nE 'docs/|scripts/|[A-Za-z]\.md\b' page && fail "man page: files that no package has"
 for verb in $first_verbs 'data get'; do
-  call $verb --help | sed -nE 's/^  (-[a-z],)?(--[a-z][a-z-]*).*/\2/p' | grep -v '^--help$' >options
+  "$program" $verb --help | sed -nE 's/^  (-[a-z],)?(--[a-z][a-z-]*).*/\2/p' | grep -v '^--help$' >options
   title="ORTHOBATCH ${verb^^}"
   awk -v title=".SH \"$title\"" '/^\.SH/ { on = 0 } $0 == title { on = 1 } on' page >section
   [ -s section ] || fail "man page: no section $title"

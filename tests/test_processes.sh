@@ -4,7 +4,7 @@
 # usage: test_processes.sh PROGRAM [KILLS]
 kills=${2:-2}
 source "$(dirname "$0")/program.sh" "$1"
-trap 'umount "$work/small" 2>/dev/null; rm -rf "$base"' EXIT
+trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 
 # metrics RUN: without what depends on the clock
 metrics() { sed 's/,"time":.*//' "$1/metrics.jsonl"; }

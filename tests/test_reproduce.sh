@@ -20,7 +20,7 @@ cat > tiny.json <<'JSON'
  ],
  "figures": [{"title": "All", "rows": ["*"]}, {"title": "Best", "best": 1}]}
 JSON
-run() { call reproduce tiny.json --threads 1 "$@"; }
+run() { "$program" reproduce tiny.json --threads 1 "$@"; }
 
 # --- how long it will take -------------------------------------------------------------------------
 run --out whole --dry-run > out 2> err || fail "--dry-run: $(cat out err)"
@@ -64,7 +64,7 @@ grep -q ' BN, seed 1 on' err && fail 'a finished row was trained again'
 [ "$(metrics stopped)" = "$(metrics whole)" ] || fail 'the stopped experiment has other numbers'
 
 # --- two processes share the runs ----------------------------------------------------------------
-(exec "$program" reproduce tiny.json --threads 1 --out shared) > out1 2> err1 &
+run --out shared > out1 2> err1 &
 pid=$!
 run --out shared > out2 2> err2 || fail "the second of two: exit $?: $(cat err2)"
 wait $pid || fail "the first of two: exit $?: $(cat err1)"
@@ -112,7 +112,7 @@ run --out failing --epochs 3 > out 2>&1 || fail "mended, and still: $(cat out)"
 sed 's/"batch": 128/"batch": 1024/; s/"refresh_images": 500/"refresh_images": 0/' tiny.json > once.json
 sed 's/"batch": 128/"batch": 1024/' tiny.json > refreshed.json
 for file in once.json refreshed.json; do
-  call reproduce $file --threads 1 --rows wild --out "blown-$file" > out 2> err || fail "$file: exit $?: $(cat out err)"
+  "$program" reproduce $file --threads 1 --rows wild --out "blown-$file" > out 2> err || fail "$file: exit $?: $(cat out err)"
   grep -qE '^wild .*diverged in epoch 1' out || fail "$file: a run that blew up between steps: $(cat out err)"
   grep -q '0 trained now, 0 were done before, 1 diverged, 0 failed' out || fail "$file: the count: $(cat out)"
   grep -q '"diverged":' "blown-$file/runs/synthetic-wild-seed1/metrics.jsonl" || fail "$file: not in metrics.jsonl"

@@ -12,7 +12,7 @@ cat > config.json <<'EOF'
 {"blocks": [{"channels": 8}, {"fov": 4, "stride": 2, "channels": 16}], "epochs": 3,
  "checkpoint_minutes": 0.005}
 EOF
-train() { call train --config config.json $settings "$@"; }
+train() { "$program" train --config config.json $settings "$@"; }
 # start ARGUMENTS…: in the background; its own process id is in $pid
 start() {
   (exec "$program" train "$@") &
@@ -49,7 +49,7 @@ for _ in 1 2 3 4 5 6; do
 done
 wait $pid || fail 'the run killed six times did not end well'
 same long killed || fail 'the run killed six times differs'
-call train --resume killed --quiet || fail 'a finished run cannot be resumed'
+"$program" train --resume killed --quiet || fail 'a finished run cannot be resumed'
 same long killed || fail 'resuming a finished run changes it'
 
 # --- signals in the middle of a product ----------------------------------------------------------
@@ -86,7 +86,7 @@ expect 0 '^orthobatch: damaged/last.safetensors: header: expected .*' train --re
 also '^orthobatch: continuing from damaged/previous.safetensors$'
 same whole damaged || fail 'the run from the previous checkpoint differs'
 sed 's/0.005/1e-9/' config.json > each-step.json  # the checkpoint before the last: all steps made
-call train --config each-step.json $settings --out steps --quiet || fail 'a run with a checkpoint at each step'
+"$program" train --config each-step.json $settings --out steps --quiet || fail 'a run with a checkpoint at each step'
 mv steps/previous.safetensors steps/last.safetensors
 expect 0 'continuing after epoch 2, step 8' train --resume steps
 same whole steps || fail 'the run resumed between the last step and the evaluation differs'
@@ -101,7 +101,7 @@ expect 1 'nowhere/config.json: file: expected' train --resume nowhere
 untouched() { # RUN MESSAGE: nothing in it but the lock has been written since `before`
   [ -z "$(find "$1" -newer before -type f ! -name .lock)" ] || fail "$2"
 }
-call train --config config.json $settings --seed 2 --out other --quiet || fail 'a run of another seed'
+"$program" train --config config.json $settings --seed 2 --out other --quiet || fail 'a run of another seed'
 cp -r whole mixed
 cp other/last.safetensors mixed/
 touch before
@@ -130,7 +130,7 @@ expect 2 "no setting 'epoks'.*did you mean 'epochs'" train --data synthetic --se
 # --- readings of the paper's net -----------------------------------------------------------------
 for reading in 'average same' 'max valid' 'flat same'; do
   set -- $reading
-  call train --config config.json $settings --out "reading-$1-$2" --epochs 1 --head "$1" --padding "$2" --quiet || fail "--head $1 --padding $2"
+  "$program" train --config config.json $settings --out "reading-$1-$2" --epochs 1 --head "$1" --padding "$2" --quiet || fail "--head $1 --padding $2"
   grep -q "\"head\": \"$1\"" "reading-$1-$2/config.json" || fail "no head $1 in config.json"
   expect 0 'test error' eval "reading-$1-$2"
 done

@@ -4,6 +4,7 @@
 # usage: test_strangers.sh PROGRAM MAKE_IMAGES
 make_images=$2
 source "$(dirname "$0")/program.sh" "$1"
+grep -qw avx2 /proc/cpuinfo && export OPENBLAS_CORETYPE=Haswell  # else each start may be two
 
 echo '{"blocks": [{"channels": 4, "fov": 4, "stride": 4}], "epochs": 2, "refresh_images": 0}' > small.json
 small="--config small.json --threads 1"
@@ -23,7 +24,7 @@ PY
 
 # --- a checkpoint that names a folder of this disk -----------------------------------------------
 "$make_images" private 3 30 16 16 grey png
-call train --data private --out mine $small --quiet || fail 'a run to begin with'
+"$program" train --data private --out mine $small --quiet || fail 'a run to begin with'
 expect 0 'test error' eval mine
 expect 0 'test images: ' export mine --page mine.html
 cp -r mine theirs  # as from an archive: in a folder that the run was not made in
@@ -51,7 +52,7 @@ refused() { expect 1 'the data is not what the run was trained on: (md5|mean|dev
 cp -r private kept
 back() { rm -r private && cp -r kept private; }
 exchange() { mv "$1" one && mv "$2" "$1" && mv one "$2"; }
-tests=$(call data show private --picture sheet.png | sed -n 's/^all  *[0-9]*  *\([0-9]*\)$/\1/p')
+tests=$("$program" data show private --picture sheet.png | sed -n 's/^all  *[0-9]*  *\([0-9]*\)$/\1/p')
 [ "${tests:-0}" -gt 0 ] || fail 'no test images'
 exchange private/0/1.png private/0/2.png && refused
 back
@@ -61,7 +62,7 @@ expect 0 'epoch 3/3' train --resume mine --epochs 3 --threads 1
 
 # --- best of another run, or a history that was changed ------------------------------------------
 for n in 1 2; do
-  call train --data synthetic --subset 200 --out run$n $small --seed $n --quiet || fail "run $n"
+  "$program" train --data synthetic --subset 200 --out run$n $small --seed $n --quiet || fail "run $n"
 done
 cp -r run1 mixed && cp run2/best.safetensors mixed/
 for command in 'eval mixed' 'export mixed -o mixed.onnx' 'train --resume mixed --epochs 3'; do
@@ -132,7 +133,7 @@ esc=$'\e' c1=$'\xc2\x9b' bidi=$'\xe2\x80\xae'
 silent() {
   local wanted=$1 code
   shift
-  call "$@" > out 2>&1
+  "$program" "$@" > out 2>&1
   code=$?
   [ $code -eq "$wanted" ] || fail "orthobatch $*: exit $code: $(cat -v out)"
   LC_ALL=C grep -qE "$esc|$c1|$bidi" out && fail "orthobatch $*: obeyed by a terminal: $(cat -v out)"
