@@ -89,7 +89,7 @@ void register_all(const std::string& prefix, const kernels::Passes& kernels) {
       for (const Layout layout : {Layout::channels_last, Layout::nchw})
         for (const Shape& shape : standard_shapes()) {
           const std::string name = prefix + pass.name + (dense ? "/dense/" : "/per_channel/") +
-                                   io::name_of(layout) + "/" + to_string(shape);
+                                   name_of(layout) + "/" + to_string(shape);
           benchmark::RegisterBenchmark(name.c_str(),
                                        [&, dense, layout, shape](benchmark::State& state) {
                                          measure(state, kernels, pass, shape, layout, dense);
